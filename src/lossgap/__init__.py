@@ -1,0 +1,75 @@
+"""lossgap trains one model for several self-interested parties so that each gains about as much from joining.
+
+Names are loaded when they are first used: `import lossgap` takes no time, and a command line that only prints its help
+never loads JAX.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lossgap import datasets, models, partition
+    from lossgap.algorithms import AFL, QFFL, Algorithm, Eagle, FedAvg
+    from lossgap.errors import DataError, DataWarning, DivergedError, FileError, LossgapError, SettingError
+    from lossgap.experiment import Comparison, Result, compare, train
+    from lossgap.federation import Client, Federation, Split
+    from lossgap.models import Model
+    from lossgap.solo import Solo, train_solo
+    from lossgap.store import load
+    from lossgap.training import Training
+
+__version__ = "0.1.0"
+
+_MODULES = {
+    "lossgap.algorithms": ("AFL", "QFFL", "Algorithm", "Eagle", "FedAvg"),
+    "lossgap.errors": ("DataError", "DataWarning", "DivergedError", "FileError", "LossgapError", "SettingError"),
+    "lossgap.experiment": ("Comparison", "Result", "compare", "train"),
+    "lossgap.federation": ("Client", "Federation", "Split"),
+    "lossgap.models": ("Model",),
+    "lossgap.solo": ("Solo", "train_solo"),
+    "lossgap.store": ("load",),
+    "lossgap.training": ("Training",),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+_SUBMODULES = ("datasets", "models", "partition")
+
+__all__ = [  # noqa: F822 - loaded on first use
+    "AFL",
+    "QFFL",
+    "Algorithm",
+    "Client",
+    "Comparison",
+    "DataError",
+    "DataWarning",
+    "DivergedError",
+    "Eagle",
+    "FedAvg",
+    "Federation",
+    "FileError",
+    "LossgapError",
+    "Model",
+    "Result",
+    "SettingError",
+    "Solo",
+    "Split",
+    "Training",
+    "compare",
+    "datasets",
+    "load",
+    "models",
+    "partition",
+    "train",
+    "train_solo",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"lossgap.{name}")
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'lossgap' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

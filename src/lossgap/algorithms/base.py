@@ -1,0 +1,159 @@
+"""What every method is made of: a value of pure functions that one round walks through.
+
+A round is a straight line, the same in the compiled engine, in its plain twin and across real sites:
+
+    multipliers   = algorithm.multipliers(state)                    # [client], scales local gradients
+    replies       = clients.train(params, multipliers)              # updates and a few scalars per client
+    params, state = algorithm.server_step(params, state, replies)   # the paper's formula, written once
+
+Most methods implement `weights` only: a pure function from a few scalars per client to aggregation weights.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, Protocol, Self
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from lossgap.algorithms.value import value
+
+Params = Any
+"""A pytree of arrays: the parameters of one network."""
+
+State = Any
+"""A pytree that a method carries from round to round."""
+
+Measurement = Literal["loss_at_global", "gaps", "updates"]
+
+
+class Updates(Protocol):
+    """The clients' updates Δ_k = θ − θ_k, held in whichever form their engine computes fastest."""
+
+    def combine(self, weights: Array) -> Params:
+        """Σ_k weights_k Δ_k. Never renormalised: methods whose weights do not sum to one mean it."""
+        ...
+
+    def squared_norms(self) -> Array:
+        """‖Δ_k‖², [client]. A method that looks at single updates lists "updates" in its `needs`."""
+        ...
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Measured:
+    """What clients say of one model before they train on it, each [client]."""
+
+    loss_at_global: Array  # F_k(θ), on training rows
+    validation_loss: Array
+    gaps: Array  # r_k(θ)
+
+
+@dataclass(frozen=True)
+class Replies:
+    """What comes back from the clients in one round."""
+
+    updates: Updates
+    measured: Measured  # at θ, before local work
+    rows: Array  # [client] training rows
+    steps: Array  # [client] local steps taken
+    step_size: Array
+
+    @property
+    def loss_at_global(self) -> Array:
+        return self.measured.loss_at_global
+
+    @property
+    def gaps(self) -> Array:
+        return self.measured.gaps
+
+    @property
+    def clients(self) -> int:
+        return self.rows.shape[0]
+
+
+class Clients(Protocol):
+    """The parties of one round, wherever they run."""
+
+    def measure(self, params: Params) -> Measured: ...
+
+    def train(self, params: Params, multipliers: Array) -> Replies: ...
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Glance:
+    """What a round saw at the θ it started from: a line of the history."""
+
+    measured: Measured
+    multipliers: Array  # [client]
+
+    @classmethod
+    def of(cls, measured: Measured, multipliers: Array) -> Self:
+        return cls(measured, jnp.broadcast_to(multipliers, measured.gaps.shape))
+
+
+@value
+class Algorithm:
+    """A method: what the server does with what the clients say. Subclasses are values, see `value`."""
+
+    needs: ClassVar[frozenset[Measurement]] = frozenset()
+    """What the method reads of the replies; clients need not compute anything else."""
+
+    def __str__(self) -> str:
+        """The method and what differs from its defaults, as a legend would name it."""
+        changed = [f"{f.name}={_shown(getattr(self, f.name))}" for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"{type(self).__name__}({', '.join(changed)})" if changed else type(self).__name__
+
+    @property
+    def looks_first(self) -> bool:
+        """Whether clients are asked for their measurements at θ before they train (one more exchange of scalars)."""
+        return False
+
+    def init(self, params: Params, clients: int) -> State:
+        return ()
+
+    def observe(self, state: State, measured: Measured) -> State:
+        """Take note of what clients measured at the current θ."""
+        return state
+
+    def multipliers(self, state: State) -> Array:
+        """What scales each client's gradients this round: [client], or one number for all."""
+        return jnp.ones(())
+
+    def weights(self, state: State, replies: Replies) -> tuple[Array, State]:
+        """Aggregation weights, [client], and the next state."""
+        raise TypeError(f"{type(self).__name__} must define `weights` or override `server_step`.")
+
+    def server_step(self, params: Params, state: State, replies: Replies) -> tuple[Params, State]:
+        """θ ← θ − Σ_k weights_k Δ_k."""
+        weights, state = self.weights(state, replies)
+        return jax.tree.map(jnp.subtract, params, replies.updates.combine(weights)), state
+
+    def round(self, params: Params, state: State, clients: Clients) -> tuple[Params, State, Glance]:
+        """One round, wherever the clients are."""
+        if self.looks_first:
+            state = self.observe(state, clients.measure(params))
+        multipliers = self.multipliers(state)
+        replies = clients.train(params, multipliers)
+        return *self.server_step(params, state, replies), Glance.of(replies.measured, multipliers)
+
+    def glance(self, params: Params, state: State, clients: Clients) -> Glance:
+        """What the next round would see, without taking it."""
+        measured = clients.measure(params)
+        if self.looks_first:
+            state = self.observe(state, measured)
+        return Glance.of(measured, self.multipliers(state))
+
+    def evaluated(self, params: Params, state: State) -> Params:
+        """The parameters to use once training has ended."""
+        return params
+
+
+def _shown(setting: Any) -> str:
+    return f"{setting:g}" if isinstance(setting, float) else str(setting)
+
+
+def uniform_weights(replies: Replies) -> Array:
+    """1/K each: every client counts the same, however many rows it holds."""
+    return jnp.full(replies.clients, 1 / replies.clients)

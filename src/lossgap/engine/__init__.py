@@ -1,0 +1,1 @@
+"""One round, the compiled run, and a plain sequential twin that tests compare it with."""

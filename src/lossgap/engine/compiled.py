@@ -1,0 +1,114 @@
+"""The compiled run: rounds inside one program, with clients inside each round.
+
+The number of rounds, the step size and a method's numbers are inputs of the program, not part of it: one compilation
+serves them all. `engine.sequential` is the plain twin that tests compare this with.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from lossgap.algorithms.base import Algorithm, Glance, Params
+from lossgap.engine.clients import CompiledClients, LocalClients, OneStepClients
+from lossgap.engine.problem import problem_of
+from lossgap.engine.run import Carry
+from lossgap.federation import Federation
+from lossgap.models import Model
+from lossgap.training import Training
+
+BUFFER = 2**16
+"""Numbers of each kind that one segment of a run may note down before the host collects them."""
+
+
+@dataclass(frozen=True)
+class CompiledStepper:
+    """A run of JAX clients, many rounds at a time."""
+
+    algorithm: Algorithm
+    clients: CompiledClients
+    params: Params
+    every: int
+    most_lines: int
+
+    @classmethod
+    def of(
+        cls,
+        federation: Federation,
+        model: Model,
+        algorithm: Algorithm,
+        training: Training,
+        *,
+        params: Params,
+        solo_losses: np.ndarray,
+        key: Array,
+    ) -> Self:
+        work = training.local_work
+        together = work.one_full_step and "updates" not in algorithm.needs
+        problem = problem_of(federation, training, solo_losses=solo_losses, key=key, blocks=not together)
+        kind = OneStepClients if together else LocalClients
+        step_size = jnp.asarray(training.step_size, training.precision)
+        lines = -(-training.rounds // training.record_every)
+        return cls(
+            algorithm,
+            kind(problem, step_size, 0, model, work),
+            params,
+            every=training.record_every,
+            # A power of two, so that runs of nearly the same length share one program.
+            most_lines=min(max(1, BUFFER // problem.clients), 1 << (lines - 1).bit_length()),
+        )
+
+    def start(self) -> Carry:
+        return self.params, self.algorithm.init(self.params, self.clients.problem.clients)
+
+    def advance(self, carry: Carry, first: int, rounds: int) -> tuple[Carry, Glance]:
+        each = self.every == 1
+        return _segment(
+            self.algorithm, self.clients, carry, first, rounds, self.every, room=self.most_lines, glance_each_round=each
+        )
+
+    def glance(self, carry: Carry) -> Glance:
+        return _glance(self.algorithm, self.clients, *carry)
+
+
+@partial(jax.jit, static_argnames=("room", "glance_each_round"))
+def _segment(
+    algorithm: Algorithm,
+    clients: CompiledClients,
+    carry: Carry,
+    first: int,
+    rounds: int,
+    every: int,
+    *,
+    room: int,
+    glance_each_round: bool,
+) -> tuple[Carry, Glance]:
+    """Some rounds, and a glance [line, client] at every `every`-th of them."""
+
+    def one_round(t: Array, carry: Carry) -> tuple[Carry, Glance]:
+        params, state, glance = algorithm.round(*carry, replace(clients, round=t))
+        return (params, state), glance
+
+    def one_line(i: Array, walk: tuple[Carry, Glance]) -> tuple[Carry, Glance]:
+        carry, book = walk
+        t = first + i * every
+        if glance_each_round:  # what a round measures anyhow costs nothing to note down
+            carry, glance = one_round(t, carry)
+        else:
+            glance = algorithm.glance(*carry, replace(clients, round=t))
+            end = jnp.minimum(t + every, first + rounds)
+            carry = jax.lax.fori_loop(t, end, lambda t, carry: one_round(t, carry)[0], carry)
+        return carry, jax.tree.map(lambda lines, line: lines.at[i].set(line), book, glance)
+
+    line = jax.eval_shape(lambda: algorithm.glance(*carry, clients))
+    book = jax.tree.map(lambda a: jnp.zeros((room, *a.shape), a.dtype), line)
+    return jax.lax.fori_loop(0, -(-rounds // every), one_line, (carry, book))
+
+
+@jax.jit
+def _glance(algorithm: Algorithm, clients: CompiledClients, *carry: Params) -> Glance:
+    return algorithm.glance(*carry, clients)

@@ -1,0 +1,57 @@
+"""How sharply a client's loss bends: what a safe step size follows from."""
+
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from lossgap.algorithms.base import Params
+from lossgap.engine.run import SafeStep
+from lossgap.federation import Federation
+from lossgap.models import Model
+
+ITERATIONS = 30
+
+
+@partial(jax.jit, static_argnums=0)
+def largest_curvature(model: Model, params: Params, x: Array, y: Array) -> Array:
+    """The largest eigenvalue, in absolute value, of the Hessian of the mean loss at θ, by power iteration."""
+    share = jnp.full(len(x), 1 / len(x), x.dtype)
+    gradient = jax.grad(lambda p: model.batch_loss(p, x, y, share))
+
+    def iterate(_: int, walk: tuple[Params, Array]) -> tuple[Params, Array]:
+        direction, _ = walk
+        bent = jax.jvp(gradient, (params,), (direction,))[1]
+        size = _norm(bent)
+        return jax.tree.map(lambda b: b / jnp.maximum(size, jnp.finfo(b.dtype).tiny), bent), size
+
+    start = jax.tree.map(lambda p: jax.random.normal(jax.random.key(0), p.shape, p.dtype), params)
+    start = jax.tree.map(lambda p: p / _norm(start), start)
+    return jax.lax.fori_loop(0, ITERATIONS, iterate, (start, jnp.zeros((), x.dtype)))[1]
+
+
+def safe_steps(federation: Federation, model: Model, params: Params) -> SafeStep:
+    """For each client, a step size at which its loss goes down around θ: one over its curvature."""
+
+    def safe_step(client: int, largest_multiplier: float) -> float:
+        rows = federation.clients[client].train
+        dtype = jax.tree.leaves(params)[0].dtype
+        y = jnp.asarray(rows.y, jnp.int32 if federation.classes else dtype)
+        curvature = float(largest_curvature(model, params, jnp.asarray(rows.x, dtype), y))
+        return rounded_down(1 / (curvature * largest_multiplier))
+
+    return safe_step
+
+
+def rounded_down(number: float) -> float:
+    """To one significant digit: a step size that a person would write."""
+    if not (0 < number < math.inf):
+        return 1e-3
+    digit = 10.0 ** math.floor(math.log10(number))
+    return float(f"{math.floor(number / digit) * digit:.1g}")
+
+
+def _norm(tree: Params) -> Array:
+    return jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(tree)))

@@ -1,0 +1,135 @@
+"""What each client gets, and summaries that follow from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from lossgap.engine.problem import flat_rows
+from lossgap.federation import SPLITS, Federation, Split, SplitName
+from lossgap.models import Model, Params
+from lossgap.table import listed
+
+INDIFFERENT = 0.005
+"""A gap within this many nats of zero counts as neither a gain nor a loss."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientRow:
+    """How the shared model serves one client. Accuracies are NaN where targets are numbers."""
+
+    name: str
+    rows: int  # training rows
+    train_loss: float
+    validation_loss: float
+    test_loss: float
+    train_accuracy: float
+    validation_accuracy: float
+    test_accuracy: float
+    solo_loss: float  # L_k*: the best loss alone, on the rows that gaps are measured on
+    gap: float  # r_k: the shared model's loss on those rows minus the solo loss
+
+    @property
+    def standing(self) -> str:
+        """What joining did for this client."""
+        if abs(self.gap) <= INDIFFERENT:
+            return "same"
+        return "gains" if self.gap < 0 else "loses"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Summaries over clients, every client counting the same. Accuracies are those on test rows."""
+
+    max_gap: float
+    min_gap: float
+    gap_range: float  # FAA, the metric of FOCUS
+    mean_gap: float
+    gap_variance: float  # ddof = 1, as in the paper
+    mean_accuracy: float
+    worst_accuracy: float
+    worse_off: tuple[str, ...]  # clients that alone would have done better
+
+    @classmethod
+    def of(cls, clients: Sequence[ClientRow]) -> "Summary":
+        gaps = np.array([client.gap for client in clients])
+        accuracies = np.array([client.test_accuracy for client in clients])
+        return cls(
+            max_gap=float(gaps.max()),
+            min_gap=float(gaps.min()),
+            gap_range=float(np.ptp(gaps)),
+            mean_gap=float(gaps.mean()),
+            gap_variance=float(gaps.var(ddof=1)),
+            mean_accuracy=float(accuracies.mean()),
+            worst_accuracy=float(accuracies.min()),
+            worse_off=tuple(client.name for client in clients if client.standing == "loses"),
+        )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Mean loss and accuracy of each client, [client], and the loss of every row, client after client."""
+
+    loss: np.ndarray
+    accuracy: np.ndarray
+    row_losses: np.ndarray
+
+
+def scores(splits: Sequence[Split], model: Model, params: Params, precision: str) -> Scores:
+    """One model on some clients' rows. Accuracies are NaN where targets are numbers."""
+    rows = flat_rows(splits, np.dtype(precision))
+    losses, right = (np.asarray(a, np.float64) for a in _per_row(model, params, rows.x, rows.y))
+    owner, count = np.asarray(rows.client), np.array([len(split) for split in splits])
+    return Scores(np.bincount(owner, losses) / count, np.bincount(owner, right) / count, losses)
+
+
+def client_rows(
+    federation: Federation,
+    model: Model,
+    params: Params,
+    *,
+    solo_losses: np.ndarray,
+    gap_split: SplitName,
+    precision: str,
+) -> tuple[ClientRow, ...]:
+    """The shared model on every split of every client."""
+    by_split = {split: scores(federation.splits(split), model, params, precision) for split in SPLITS}
+    gaps = by_split[gap_split].loss - solo_losses
+    return tuple(
+        ClientRow(
+            name=client.name,
+            rows=len(client.train),
+            solo_loss=float(solo_losses[k]),
+            gap=float(gaps[k]),
+            **{f"{split}_loss": float(s.loss[k]) for split, s in by_split.items()},
+            **{f"{split}_accuracy": float(s.accuracy[k]) for split, s in by_split.items()},
+        )
+        for k, client in enumerate(federation.clients)
+    )
+
+
+def verdict(clients: Sequence[ClientRow]) -> str:
+    """Who is helped and who is harmed against going alone, and by how much of a loss, in one plain sentence."""
+    groups = {
+        standing: [f"{client.name} (by {abs(client.gap):.3f})" for client in clients if client.standing == standing]
+        for standing in ("gains", "loses", "same")
+    }
+    parts = [
+        ("helps", groups["gains"]),
+        ("harms", groups["loses"]),
+        ("makes no difference to", groups["same"]),
+    ]
+    return ", ".join(f"{verb} {listed(names)}" for verb, names in parts if names)
+
+
+@partial(jax.jit, static_argnums=0)
+def _per_row(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
+    """Each row's loss, and whether the largest output is that of its label."""
+    losses = model.row_losses(params, x, y)
+    if jnp.issubdtype(y.dtype, jnp.floating):
+        return losses, jnp.full_like(losses, jnp.nan)
+    return losses, model.outputs(params, x).argmax(axis=-1) == y

@@ -1,0 +1,144 @@
+"""Federations from tables: one column names the client, one the target, the others become features."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, get_args
+
+import numpy as np
+
+from lossgap.errors import DataWarning, require
+from lossgap.federation import Client, Federation, Fractions, Split
+
+try:
+    import pyarrow  # type: ignore[import-untyped]  # noqa: F401
+except ImportError as error:
+    raise ImportError("Federation.from_table needs pyarrow. Install it with: pip install pyarrow") from error
+
+from lossgap.tabular.columns import Category, Number, Values, fit, refuse_infinite, values_of
+from lossgap.tabular.files import load
+from lossgap.tabular.target import Parties, Task, parties, targets
+
+__all__ = ["Category", "Encoding", "Number", "Task", "read"]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What the features and classes of a federation stand for.
+
+    Args:
+        columns: how each column of the table was encoded, with the figures fitted on training rows.
+        classes: the name of each class; None when targets are numbers.
+    """
+
+    columns: tuple[Number | Category, ...]
+    classes: tuple[str, ...] | None
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The name of each feature, such as "age", "age is missing", "workclass=Private"."""
+        return tuple(feature for column in self.columns for feature in column.features)
+
+
+def read(
+    table: Any,
+    *,
+    client: str,
+    target: str,
+    features: Sequence[str] | None = None,
+    fractions: Fractions = (0.6, 0.2, 0.2),
+    seed: int = 0,
+    task: Task | None = None,
+) -> tuple[Federation, Encoding]:
+    """A federation from a table, and what its features and classes stand for.
+
+    Rows are split as in `Federation.from_arrays`. Everything that is fitted is fitted on the training rows of all
+    clients together; validation and test rows change nothing but themselves.
+
+    **Table.** A path ending in .csv, .tsv, .csv.gz, .tsv.gz or .parquet, a pyarrow table, or a data frame with Arrow's
+    C-stream interface (pandas 2.2 or later without its index, polars). Csv files are UTF-8 and begin with the column
+    names; the values "?", "", "NA", "NaN" and "null" are missing, and spaces around a value do not count. Elsewhere
+    nulls and NaN are missing and text is left as it is.
+
+    **Client.** Any type, made a string; clients stand in order of first appearance. A missing one is an error.
+
+    **Target.** Text, booleans, integers and dictionaries (categories) are classes: the sorted distinct values,
+    numbered from 0. Floating columns are numbers to predict. `task` overrules this: "classification" makes the
+    distinct values of any column classes, "regression" predicts any numbers. Two cases are an error until `task` is
+    given: floats that are at most 100 whole numbers, and more than 100 classes. A missing target is an error: drop
+    those rows first.
+
+    **Features.** All other columns in the table's order, or `features` in its order.
+
+    - Numbers and booleans become one feature, (value - mean) / deviation with the mean and (population) deviation of
+      training rows; 0 if constant there. A missing value is replaced by the training median first; if training rows
+      lack values, a 0/1 feature "is missing" follows. Infinite values are an error.
+    - Text and dictionaries become one 0/1 feature per category of the training rows, sorted; a missing value is a
+      category of its own if training rows lack values. A category (or a missing value) that training rows do not hold
+      is 0 everywhere. Two cases are an error: text that is nearly all numbers (more than 90 % of its distinct values),
+      and identifiers (more than 1000 categories, or more than half as many as training rows if these are more than 50).
+    - Dates, times, nested and binary columns are an error: convert them, or leave them out with `features`.
+    """
+    choices = get_args(Task)
+    require(task is None or task in choices, f"task is {task!r}.", f"Use one of {choices}, or leave it out.")
+    rows = load(table, client)
+    chosen = _features(rows.column_names, client, target, features)
+    owned = parties(client, rows[client])
+    y, classes = targets(target, rows[target], owned, task)
+    columns = {name: _checked(name, values_of(name, rows[name]), owned) for name in chosen}
+    drawn = _draw(owned, y, None if classes is None else len(classes), fractions, seed)
+    return _encoded(drawn, columns, y, classes)
+
+
+def _features(names: list[str], client: str, target: str, features: Sequence[str] | None) -> list[str]:
+    _check_column(names, client, "client")
+    _check_column(names, target, "target")
+    require(client != target, f"Column {client!r} is both client and target.", "Name two different columns.")
+    require(not isinstance(features, str), f"features is text: {features!r}.", f"Use a list: features=[{features!r}].")
+    roles = {client: "client", target: "target"}
+    chosen = [name for name in names if name not in roles] if features is None else list(features)
+    for name in chosen:
+        _check_column(names, name, "feature")
+        require(name not in roles, f"features names {name!r}, which is the {roles.get(name)}.", "Leave it out there.")
+        require(chosen.count(name) == 1, f"features names {name!r} twice.", "Name each column once.")
+    require(chosen, "No column is left as a feature.", "Give at least one besides client and target.")
+    return chosen
+
+
+def _check_column(names: list[str], name: str, role: str) -> None:
+    near = get_close_matches(str(name), names, n=1)
+    listed = ", ".join(map(repr, names[:30])) + (", …" if len(names) > 30 else "")
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    require(name in names, f"The table has no column {name!r} for the {role}.", f"{hint}Its columns are {listed}.")
+
+
+def _checked(name: str, values: Values, owned: Parties) -> Values:
+    if isinstance(values, np.ndarray):
+        refuse_infinite(name, values, owned.owner)
+    return values
+
+
+def _draw(owned: Parties, y: np.ndarray, classes: int | None, fractions: Fractions, seed: int) -> Federation:
+    """The split of `Federation.from_arrays`, with row numbers in place of features."""
+    # Numbers are drawn without a look at them, and whole ones would be asked about, which `task` has settled.
+    strata = np.full(len(y), 0.5) if classes is None else y
+    arrays = {name: (rows[:, None], strata[rows]) for name, rows in owned.rows().items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the final federation gives them
+        return Federation.from_arrays(arrays, fractions=fractions, seed=seed, classes=classes)
+
+
+def _encoded(
+    drawn: Federation, columns: dict[str, Values], y: np.ndarray, classes: tuple[str, ...] | None
+) -> tuple[Federation, Encoding]:
+    """The federation with features and targets in place of row numbers."""
+    splits = [(name, split.x[:, 0]) for client in drawn.clients for name, split in client.splits]
+    order = np.concatenate([rows for _, rows in splits])
+    train = np.concatenate([rows for name, rows in splits if name == "train"])
+    encoders = [fit(name, values.take(train)) for name, values in columns.items()]
+    blocks = [encoder.encode(columns[encoder.name].take(order)) for encoder in encoders]
+    cuts = np.cumsum([len(rows) for _, rows in splits])[:-1]
+    parts = list(map(Split, np.split(np.hstack(blocks), cuts), np.split(y[order], cuts)))
+    clients = tuple(Client(name, *parts[3 * k : 3 * k + 3]) for k, name in enumerate(drawn.names))
+    return Federation(clients, classes=drawn.classes), Encoding(tuple(encoders), classes)

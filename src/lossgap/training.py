@@ -1,0 +1,165 @@
+"""How each party trains: the settings, which rows make a batch, and the one client-side loop.
+
+The compiled engine, its plain twin and a real site all run `local_update`.
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from lossgap.errors import require
+
+Params = Any
+Count = Any
+"""A whole number, or an array of them: one for each client."""
+
+Objective = Callable[[Params, Array, Array, Array], Array]
+"""`objective(params, x, y, share)`: the loss of a batch, where `share` [rows] says how much each row counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What happens between two exchanges with the server, and how often they exchange.
+
+    Args:
+        rounds: exchanges with the server.
+        step_size: η of the clients' gradient steps.
+        local_steps: gradient steps per round.
+        local_epochs: passes over a client's own rows per round, in place of `local_steps`: clients with more rows
+            then take more steps.
+        batch_size: rows per step; None is the full batch. Each pass shuffles the rows anew and its last batch may be
+            smaller.
+        precision: "float32" or "float64".
+        gap_split: the rows on which loss gaps are measured: "validation", as in the paper, or "train".
+        record_every: rounds between two lines of the history.
+    """
+
+    rounds: int = 1000
+    step_size: float = 0.1
+    local_steps: int = 1
+    local_epochs: int | None = None
+    batch_size: int | None = None
+    precision: Literal["float32", "float64"] = "float32"
+    gap_split: Literal["validation", "train"] = "validation"
+    record_every: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("rounds", "local_steps", "local_epochs", "batch_size", "record_every"):
+            number = getattr(self, name)
+            require(number is None or number >= 1, f"Training: {name} is {number}.", "Use a whole number of at least 1.")
+        require(
+            self.local_epochs is None or self.local_steps == 1,
+            f"Training: both local_steps={self.local_steps} and local_epochs={self.local_epochs} are given.",
+            "Give one of them.",
+        )
+        require(
+            self.step_size > 0 and math.isfinite(self.step_size),
+            f"Training: step_size is {self.step_size}.",
+            "Use a positive number such as 0.1.",
+        )
+        for name, choices in (("precision", ("float32", "float64")), ("gap_split", ("validation", "train"))):
+            choice = getattr(self, name)
+            require(
+                choice in choices,
+                f"Training: {name} is {choice!r}.",
+                f'Use "{choices[0]}" or "{choices[1]}".',
+            )
+
+    @property
+    def local_work(self) -> "LocalWork":
+        return LocalWork(self.local_steps, self.local_epochs, self.batch_size)
+
+
+@dataclass(frozen=True)
+class LocalWork:
+    """What one client does in one round, as far as it decides which program runs."""
+
+    local_steps: int
+    local_epochs: int | None
+    batch_size: int | None
+
+    @property
+    def one_full_step(self) -> bool:
+        return self.batch_size is None and self.steps(1) == 1
+
+    def steps(self, rows: Count) -> Count:
+        """Gradient steps per round of a client with this many training rows."""
+        return self.local_steps if self.local_epochs is None else self.local_epochs * self.steps_per_epoch(rows)
+
+    def steps_per_epoch(self, rows: Count) -> Count:
+        return 1 if self.batch_size is None else -(-rows // self.batch_size)
+
+    def batches(self, key: Array, rows: Count, sizes: tuple[int, ...]) -> Array:
+        """The row numbers of each step of one round, [steps, batch]; −1 where a batch, or the whole step, is missing.
+
+        `rows` is the client's own number of rows, `sizes` those of all clients that share one program: its table has
+        room for the largest of them, and what it holds for one client does not depend on the others.
+        """
+        assert self.batch_size is not None
+        epochs = max(math.ceil(self.steps(n) / self.steps_per_epoch(n)) for n in sizes)
+        shuffled = jax.vmap(lambda epoch: shuffle(jax.random.fold_in(key, epoch), rows, max(sizes)))(jnp.arange(epochs))
+
+        per_epoch = self.steps_per_epoch(rows)
+        step = jnp.arange(max(map(self.steps, sizes)))[:, None]
+        position = step % per_epoch * self.batch_size + jnp.arange(self.batch_size)
+        there = (position < rows) & (step < self.steps(rows))
+        return jnp.where(there, shuffled[step // per_epoch % epochs, position % max(sizes)], -1)
+
+
+def client_keys(key: Array, names: Sequence[str]) -> Array:
+    """Each client's own stream of random numbers, [client]: other clients' names and number do not change it."""
+    numbers = np.array([zlib.crc32(name.encode()) for name in names], np.uint32)
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, numbers)
+
+
+def shuffle(key: Array, rows: Count, room: int) -> Array:
+    """0 … rows−1 in random order, then padding up to `room`. The order does not depend on the room."""
+    number = jnp.arange(room)
+    lot = jax.vmap(lambda i: jax.random.bits(jax.random.fold_in(key, i), dtype=jnp.uint32))(number)
+    return jnp.argsort(jnp.where(number < rows, lot, jnp.uint32(2**32 - 1)), stable=True)
+
+
+def even_share(present: Array, dtype: Any) -> Array:
+    """1/n for each of the n rows that are present, 0 for the others."""
+    return (present / jnp.maximum(present.sum(), 1)).astype(dtype)
+
+
+def local_update(
+    objective: Objective,
+    params: Params,
+    multiplier: Array,
+    rows: tuple[Array, Array, Array],
+    *,
+    step_size: Array,
+    steps: int,
+    batches: Array | None,
+) -> Params:
+    """Δ_k = θ − θ_k after gradient steps  θ_k ← θ_k − η w_k ∇L_k(θ_k)  on full batches or on `batches` [steps, batch].
+
+    The multiplier scales the gradient, not the rate: it may be negative.
+    """
+    x, y, share = rows
+
+    def step(local: Params, size: Array, batch: tuple[Array, Array, Array]) -> Params:
+        gradient = jax.grad(objective)(local, *batch)
+        return jax.tree.map(lambda p, g: p - size * g, local, gradient)
+
+    def minibatch(local: Params, index: Array) -> tuple[Params, None]:
+        there = index >= 0
+        size = step_size * multiplier * there.any()  # a step that is only padding leaves θ_k where it is
+        return step(local, size, (x[index], y[index], even_share(there, share.dtype))), None
+
+    if batches is not None:
+        local, _ = jax.lax.scan(minibatch, params, batches)
+    elif steps == 1:
+        local = step(params, step_size * multiplier, rows)
+    else:
+        local = jax.lax.fori_loop(0, steps, lambda _, local: step(local, step_size * multiplier, rows), params)
+    return jax.tree.map(jnp.subtract, params, local)
