@@ -33,7 +33,7 @@ _MODULES = {
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = ("datasets", "models", "partition")
 
-__all__ = [  # noqa: F822 - loaded on first use
+__all__ = [
     "AFL",
     "QFFL",
     "Algorithm",

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,7 +19,7 @@ from lossgap.federation import Federation
 from lossgap.metrics import ClientRow, Summary, client_rows, verdict
 from lossgap.models import BATCHES, Model, initial_params
 from lossgap.progress import progress_bar
-from lossgap.solo import Solo, train_solo
+from lossgap.solo import Solo, Stop, train_solo
 from lossgap.table import Table
 from lossgap.training import Training
 
@@ -49,12 +51,13 @@ class Result:
     params: Params
     history: History
     clients: tuple[ClientRow, ...]
+    features: tuple[int, ...]  # the shape of one row
     outputs: int
 
     def predict(self, x: ArrayLike) -> np.ndarray:
         """The class of each row, or the predicted number where targets were numbers."""
         with jax.enable_x64(self.training.precision == "float64"):
-            outputs = np.asarray(self.model.outputs(self.params, np.asarray(x, self.training.precision)))
+            outputs = np.asarray(self.model.outputs(self.params, jnp.asarray(x, self.training.precision)))
         return outputs.argmax(axis=-1) if self.outputs > 1 else outputs[:, 0]
 
     def summary(self) -> Summary:
@@ -75,6 +78,12 @@ class Result:
                 for c in self.clients
             ),
         )
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the result into a folder; `lossgap.load` reads it back."""
+        from lossgap.store import save  # imported late: the store knows results, not the other way round
+
+        return save(self, folder)
 
     def __str__(self) -> str:
         return f"{self.table()}\n{self.verdict()}"
@@ -133,6 +142,7 @@ def train(
         params=final,
         history=run.history,
         clients=clients,
+        features=federation.features,
         outputs=federation.outputs,
     )
 
@@ -146,16 +156,24 @@ class Comparison:
 
     def table(self) -> Table:
         """One row per method: mean over seeds, and the standard deviation (ddof = 1) where there are several."""
-        measures = ("max_gap", "min_gap", "gap_variance", "mean_accuracy", "worst_accuracy", "worse_off")
-        headings = ("method", "worst gap", "best gap", "gap variance", "accuracy", "worst accuracy", "worse off than alone")
-        rows = [
-            (label, *(_mean_and_deviation([_number(r.summary(), name) for r in results]) for name in measures))
-            for label, results in self.results.items()
-        ]
-        return Table(headings, tuple(rows))
+        measures = {
+            "worst gap": lambda s: s.max_gap,
+            "best gap": lambda s: s.min_gap,
+            "gap variance": lambda s: s.gap_variance,
+            "accuracy": lambda s: s.mean_accuracy,
+            "worst accuracy": lambda s: s.worst_accuracy,
+            "worse off than alone": lambda s: len(s.worse_off),
+        }
+        rows = []
+        for label, results in self.results.items():
+            summaries = [result.summary() for result in results]
+            rows.append((label, *(_mean_and_deviation(list(map(of, summaries))) for of in measures.values())))
+        return Table(("method", *measures), tuple(rows))
 
     def __str__(self) -> str:
-        seeds = f"mean ± standard deviation (ddof = 1) over {len(self.seeds)} seeds" if len(self.seeds) > 1 else "one seed"
+        seeds = (
+            f"mean ± standard deviation (ddof = 1) over {len(self.seeds)} seeds" if len(self.seeds) > 1 else "one seed"
+        )
         return f"{self.table()}\n{seeds}: {', '.join(map(str, self.seeds))}"
 
 
@@ -166,6 +184,7 @@ def compare(
     training: Training = Training(),
     *,
     seeds: Sequence[int] = (0,),
+    stop: Stop = "converged",
     progress: bool | None = None,
 ) -> Comparison:
     """Train every method on every seed; solo models are trained once per seed and shared.
@@ -174,13 +193,14 @@ def compare(
         make_federation: called as `make_federation(seed=seed)`, such as `lossgap.datasets.synthetic`.
         model, algorithms, training: as for `train`.
         seeds: each gives a federation, an initialisation and its batches.
+        stop: how each client trains alone, see `train_solo`.
         progress: show progress bars; by default on a terminal.
     """
     _check_comparison(algorithms, seeds)
     results: dict[str, list[Result]] = {str(algorithm): [] for algorithm in algorithms}
     for seed in seeds:
         federation = make_federation(seed=seed)
-        solo = train_solo(federation, model, training, seed=seed, progress=progress)
+        solo = train_solo(federation, model, training, stop=stop, seed=seed, progress=progress)
         for algorithm in algorithms:
             result = train(federation, model, algorithm, training, seed=seed, solo=solo, progress=progress)
             results[str(algorithm)].append(result)
@@ -203,9 +223,7 @@ def _solo_losses(federation: Federation, training: Training, solo: Solo | Sequen
     return losses
 
 
-def _start(
-    federation: Federation, model: Model, training: Training, seed: int, given: Params | None
-) -> Params:
+def _start(federation: Federation, model: Model, training: Training, seed: int, given: Params | None) -> Params:
     own = initial_params(model, federation.features, federation.outputs, seed=seed, precision=training.precision)
     if given is None:
         return own
@@ -226,11 +244,6 @@ def _check_comparison(algorithms: Sequence[Algorithm], seeds: Sequence[int]) -> 
     require(not twice, f"compare: {twice and twice[0]} stands twice.", "Leave one out.")
 
 
-def _number(summary: Summary, name: str) -> float:
-    found = getattr(summary, name)
-    return float(len(found) if isinstance(found, tuple) else found)
-
-
 def _mean_and_deviation(values: Sequence[float]) -> str:
-    mean = f"{np.mean(values):.3f}"
-    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.3f}"
+    mean = f"{np.mean(values):.4f}"
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.4f}"

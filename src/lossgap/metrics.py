@@ -114,16 +114,15 @@ def client_rows(
 
 def verdict(clients: Sequence[ClientRow]) -> str:
     """Who is helped and who is harmed against going alone, and by how much of a loss, in one plain sentence."""
-    groups = {
-        standing: [f"{client.name} (by {abs(client.gap):.3f})" for client in clients if client.standing == standing]
-        for standing in ("gains", "loses", "same")
-    }
-    parts = [
-        ("helps", groups["gains"]),
-        ("harms", groups["loses"]),
-        ("makes no difference to", groups["same"]),
-    ]
-    return ", ".join(f"{verb} {listed(names)}" for verb, names in parts if names)
+    verbs = {"gains": "helps", "loses": "harms", "same": "makes no difference to"}
+    groups = {standing: [client for client in clients if client.standing == standing] for standing in verbs}
+    return ", ".join(
+        f"{verbs[standing]} {listed(list(map(_named, group)))}" for standing, group in groups.items() if group
+    )
+
+
+def _named(client: ClientRow) -> str:
+    return client.name if client.standing == "same" else f"{client.name} (by {abs(client.gap):.3f})"
 
 
 @partial(jax.jit, static_argnums=0)

@@ -4,6 +4,7 @@ Anything with these two functions trains; `linear`, `mlp` and `cnn` come ready. 
 [height, width] or [height, width, channels]; `linear` and `mlp` flatten whatever they are given.
 """
 
+import contextlib
 import functools
 import math
 from collections.abc import Callable
@@ -73,7 +74,7 @@ class Model:
 def initial_params(
     model: Model, features: tuple[int, ...], outputs: int, *, seed: int, precision: str = "float32"
 ) -> Params:
-    """The initialisation that all parties share. It is drawn in single precision, so that both precisions start alike."""
+    """The initialisation that all parties share, drawn in single precision so that both precisions start alike."""
     key = jax.random.fold_in(jax.random.key(seed), INITIALISATION)
     with jax.enable_x64(False):
         params = model.init(key, jnp.zeros((1, *features)), outputs)
@@ -102,7 +103,7 @@ def squared_error(outputs: Array, targets: Array) -> Array:
 @functools.cache  # the same arguments give the same Model, so that nothing compiles twice
 def linear(loss: RowLoss | None = None) -> Model:
     """Softmax (or least-squares) regression: x · kernel + bias."""
-    return Model(init=_init_linear, apply=_apply_linear, loss=loss, name="linear", convex=loss is None)
+    return Model(init=_init_linear, apply=_apply_linear, loss=loss, name=_name("linear", loss), convex=loss is None)
 
 
 def mlp(hidden: tuple[int, ...] = (128,), loss: RowLoss | None = None) -> Model:
@@ -113,16 +114,35 @@ def mlp(hidden: tuple[int, ...] = (128,), loss: RowLoss | None = None) -> Model:
 
 @functools.cache
 def _mlp(hidden: tuple[int, ...], loss: RowLoss | None) -> Model:
-    widths = ",".join(map(str, hidden))
-    return Model(init=functools.partial(_init_mlp, hidden), apply=_apply_mlp, loss=loss, name=f"mlp({widths})")
+    name = _name(f"mlp({','.join(map(str, hidden))})", loss)
+    return Model(init=functools.partial(_init_mlp, hidden), apply=_apply_mlp, loss=loss, name=name)
 
 
 @functools.cache
 def cnn(channels: tuple[int, int] = (32, 64), hidden: int = 128, loss: RowLoss | None = None) -> Model:
     """Two 3×3 convolutions, each with ReLU and 2×2 max pooling, then one hidden layer."""
     init = functools.partial(_init_cnn, channels, hidden)
-    name = f"cnn({channels[0]},{channels[1]},{hidden})"
+    name = _name(f"cnn({channels[0]},{channels[1]},{hidden})", loss)
     return Model(init=init, apply=_apply_cnn, loss=loss, name=name, rows_at_once=256)
+
+
+def by_name(name: str) -> Model:
+    """One of this module's models, by the name it gives itself: "linear", "mlp(128,64)", "cnn(32,64,128)"."""
+    kind, _, numbers = name.removesuffix(")").partition("(")
+    with contextlib.suppress(ValueError, TypeError):
+        widths = tuple(int(number) for number in numbers.split(",") if number)
+        if name == "linear":
+            return linear()
+        if kind == "mlp":
+            return mlp(widths)
+        if kind == "cnn":
+            first, second, hidden = widths
+            return cnn((first, second), hidden)
+    raise SettingError(f"the model {name!r} is not one of lossgap's. Pass model=… to load.")
+
+
+def _name(name: str, loss: RowLoss | None) -> str:
+    return name if loss is None else f"{name} with {getattr(loss, '__name__', 'its own loss')}"
 
 
 def _dense(key: Array, inputs: int, outputs: int) -> dict[str, Array]:

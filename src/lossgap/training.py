@@ -53,7 +53,9 @@ class Training:
     def __post_init__(self) -> None:
         for name in ("rounds", "local_steps", "local_epochs", "batch_size", "record_every"):
             number = getattr(self, name)
-            require(number is None or number >= 1, f"Training: {name} is {number}.", "Use a whole number of at least 1.")
+            require(
+                number is None or number >= 1, f"Training: {name} is {number}.", "Use a whole number of at least 1."
+            )
         require(
             self.local_epochs is None or self.local_steps == 1,
             f"Training: both local_steps={self.local_steps} and local_epochs={self.local_epochs} are given.",
@@ -137,7 +139,7 @@ def local_update(
     multiplier: Array,
     rows: tuple[Array, Array, Array],
     *,
-    step_size: Array,
+    step_size: Array | float,
     steps: int,
     batches: Array | None,
 ) -> Params:

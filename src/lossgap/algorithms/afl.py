@@ -14,8 +14,8 @@ from lossgap.errors import require
 def project_to_simplex(y: Array) -> Array:
     """The point of {μ ≥ 0, Σ μ = 1} closest to y.
 
-        u = y sorted downwards,  ρ = max{j : u_j + (1 − Σ_{i≤j} u_i)/j > 0},  τ = (1 − Σ_{i≤ρ} u_i)/ρ
-        μ = max(y + τ, 0)
+    u = y sorted downwards,  ρ = max{j : u_j + (1 − Σ_{i≤j} u_i)/j > 0},  τ = (1 − Σ_{i≤ρ} u_i)/ρ
+    μ = max(y + τ, 0)
     """
     u = jnp.sort(y, descending=True)
     j = jnp.arange(1, len(y) + 1)
@@ -37,7 +37,7 @@ class AFL(Algorithm):
     """
 
     mixture_step: float = 0.1
-    average: bool = static(False)
+    average: bool = static(default=False)
 
     needs: ClassVar[frozenset[Measurement]] = frozenset({"loss_at_global"})
 

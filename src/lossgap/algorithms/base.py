@@ -102,7 +102,9 @@ class Algorithm:
 
     def __str__(self) -> str:
         """The method and what differs from its defaults, as a legend would name it."""
-        changed = [f"{f.name}={_shown(getattr(self, f.name))}" for f in fields(self) if getattr(self, f.name) != f.default]
+        changed = [
+            f"{f.name}={_shown(getattr(self, f.name))}" for f in fields(self) if getattr(self, f.name) != f.default
+        ]
         return f"{type(self).__name__}({', '.join(changed)})" if changed else type(self).__name__
 
     @property

@@ -37,8 +37,8 @@ class Eagle(Algorithm):
     """
 
     gap_penalty: float
-    normalize: Literal["unit", "sqrt-k"] | None = static("unit")
-    lag: Literal[0, 1] = static(1)
+    normalize: Literal["unit", "sqrt-k"] | None = static(default="unit")
+    lag: Literal[0, 1] = static(default=1)
     multiplier_range: tuple[float, float] | None = None
 
     needs: ClassVar[frozenset[Measurement]] = frozenset({"gaps"})

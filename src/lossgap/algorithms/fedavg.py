@@ -19,11 +19,13 @@ class FedAvg(Algorithm):
         weighting: "uniform" is p_k = 1/K, the paper's setting; "size" is p_k = n_k/n.
     """
 
-    weighting: Literal["uniform", "size"] = static("uniform")
+    weighting: Literal["uniform", "size"] = static(default="uniform")
 
     def __post_init__(self) -> None:
         require(
-            self.weighting in ("uniform", "size"), f"FedAvg: weighting is {self.weighting!r}.", 'Use "uniform" or "size".'
+            self.weighting in ("uniform", "size"),
+            f"FedAvg: weighting is {self.weighting!r}.",
+            'Use "uniform" or "size".',
         )
 
     def weights(self, state: State, replies: Replies) -> tuple[Array, State]:

@@ -6,20 +6,18 @@ number does not compile anything again. Fields marked with `static` (names, swit
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, dataclass_transform
 
 import jax
 
-T = TypeVar("T")
 
-
-def static(default: Any) -> Any:
+def static(*, default: Any) -> Any:
     """A field that decides which program runs, not which number runs through it."""
     return field(default=default, metadata={"static": True})
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(static, field))
-def value(cls: type[T]) -> type[T]:
+def value(cls: type[Any]) -> type[Any]:
     """Turn a class with annotated fields into a frozen, keyword-only dataclass that is a pytree of its numbers."""
     cls = dataclass(frozen=True, kw_only=True)(cls)
     leaves = [f.name for f in fields(cls) if not f.metadata.get("static")]
@@ -36,8 +34,8 @@ def _flatten(leaves: list[str], statics: list[str]) -> Callable[[Any], Any]:
     return flatten
 
 
-def _unflatten(cls: type[T], leaves: list[str], statics: list[str]) -> Callable[[Any, Any], T]:
-    def unflatten(aux: Any, children: Any) -> T:
+def _unflatten(cls: type[Any], leaves: list[str], statics: list[str]) -> Callable[[Any, Any], Any]:
+    def unflatten(aux: Any, children: Any) -> Any:
         # Not through __init__: its checks are for what a person wrote, and tracers cannot be compared with zero.
         instance = object.__new__(cls)
         for name, child in zip([*leaves, *statics], [*children, *aux], strict=True):

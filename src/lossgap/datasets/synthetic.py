@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from lossgap.errors import require
-from lossgap.federation import Federation, Fractions, Pair
+from lossgap.federation import Federation, Fractions
 
 CLASS_MEANS = (2.0, 0.5, 0.1)
 """Client k's classes lie around ±(m, m): far apart, close together, almost on top of each other."""
@@ -57,7 +57,7 @@ def two_clients(*, seed: int = 0, rows: int = 200, fractions: Fractions = (0.6, 
     return Federation.from_arrays({"client 0": easy, "client 1": noisy}, fractions=fractions, seed=seed, classes=2)
 
 
-def _two_gaussians(rng: np.random.Generator, rows: int, mean: float) -> Pair:
+def _two_gaussians(rng: np.random.Generator, rows: int, mean: float) -> tuple[np.ndarray, np.ndarray]:
     y = np.arange(rows) % 2
     return rng.normal(size=(rows, 2)) + np.where(y[:, None] == 1, mean, -mean), y
 

@@ -72,7 +72,7 @@ def train_alone(
     key: Array,
     progress: bool | None,
 ) -> list[Found]:
-    """Train until the training loss is flat or the epochs are used up; keep the last model, or the best on validation."""
+    """Train until the training loss is flat or the epochs are used up; keep the last model, or the best one."""
     dtype, groups = np.dtype(training.precision), similar_sizes(federation.rows().tolist())
     blocks = (blocked_rows(federation.splits(split), dtype, groups) for split in ("train", "validation"))
     found: dict[int, Found] = {}
@@ -99,7 +99,7 @@ def _epochs(
     keep_best: bool,
     walk: Walk,
     party: Party,
-    step_size: float,
+    step_size: Array | float,
     count: int,
     last: int,
 ) -> Walk:

@@ -4,6 +4,7 @@
 backward product. `LocalClients` hold parameters of their own for several steps or for minibatches.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 import jax
@@ -18,7 +19,7 @@ from lossgap.training import LocalWork, local_update
 
 
 @dataclass(frozen=True)
-class CompiledClients:
+class CompiledClients(ABC):
     """What both kinds share: how a θ is measured, and the form of a reply."""
 
     problem: Problem
@@ -26,6 +27,10 @@ class CompiledClients:
     round: Array | int  # its number
     model: Model = field(metadata={"static": True})
     work: LocalWork = field(metadata={"static": True})
+
+    @abstractmethod
+    def train(self, params: Params, multipliers: Array) -> Replies:
+        """One round of local work from θ, every gradient scaled by its client's multiplier."""
 
     def measure(self, params: Params) -> Measured:
         return self._measured(params, client_losses(self.model, params, self.problem.train, self.problem.clients))

@@ -72,7 +72,7 @@ class CompiledStepper:
         )
 
     def glance(self, carry: Carry) -> Glance:
-        return _glance(self.algorithm, self.clients, *carry)
+        return _glance(self.algorithm, self.clients, carry)
 
 
 @partial(jax.jit, static_argnames=("room", "glance_each_round"))
@@ -110,5 +110,5 @@ def _segment(
 
 
 @jax.jit
-def _glance(algorithm: Algorithm, clients: CompiledClients, *carry: Params) -> Glance:
+def _glance(algorithm: Algorithm, clients: CompiledClients, carry: Carry) -> Glance:
     return algorithm.glance(*carry, clients)

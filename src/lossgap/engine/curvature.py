@@ -13,6 +13,7 @@ from lossgap.federation import Federation
 from lossgap.models import Model
 
 ITERATIONS = 30
+SMALL = 1e-30
 
 
 @partial(jax.jit, static_argnums=0)
@@ -22,10 +23,9 @@ def largest_curvature(model: Model, params: Params, x: Array, y: Array) -> Array
     gradient = jax.grad(lambda p: model.batch_loss(p, x, y, share))
 
     def iterate(_: int, walk: tuple[Params, Array]) -> tuple[Params, Array]:
-        direction, _ = walk
-        bent = jax.jvp(gradient, (params,), (direction,))[1]
+        bent = jax.jvp(gradient, (params,), (walk[0],))[1]
         size = _norm(bent)
-        return jax.tree.map(lambda b: b / jnp.maximum(size, jnp.finfo(b.dtype).tiny), bent), size
+        return jax.tree.map(lambda b: b / jnp.maximum(size, SMALL), bent), size
 
     start = jax.tree.map(lambda p: jax.random.normal(jax.random.key(0), p.shape, p.dtype), params)
     start = jax.tree.map(lambda p: p / _norm(start), start)

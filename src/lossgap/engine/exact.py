@@ -57,6 +57,6 @@ def _loss_and_gradient(model: Model, params: Params, x: Array, y: Array) -> tupl
 
 
 def _goes_on_for_ever(model: Model, params: Params, x: Array, y: np.ndarray, classes: int) -> bool:
-    """Whether the loss can always be lowered further: by scaling θ up, or by never predicting a class that is absent."""
+    """Whether the loss can always be lowered: by scaling θ up, or by never predicting a class that is absent."""
     predicted = np.asarray(model.outputs(params, x)).argmax(axis=-1)
     return bool((predicted == y).all()) or len(np.unique(y)) < classes

@@ -18,9 +18,18 @@ from lossgap.training import LocalWork, Training, client_keys, even_share, local
 class Learner(Protocol):
     """One party's side of training, in whatever framework it likes."""
 
-    name: str
-    rows: int  # training rows
-    steps: int  # local steps a round takes
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def rows(self) -> int:
+        """Training rows."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Local steps that one round takes."""
+        ...
 
     def fit(self, params: Params, multiplier: Array, *, round: int) -> Params:
         """Δ_k = θ − θ_k after one round of local work, every gradient scaled by the multiplier."""
@@ -56,7 +65,7 @@ class JaxLearner:
         return _fit(self.model, self.training.local_work, params, multiplier, rows, self.training.step_size, key)
 
     def loss(self, params: Params, split: SplitName) -> float:
-        return _loss(self.model, params, self._rows(split))
+        return float(_loss(self.model, params, self._rows(split)))
 
     def _rows(self, split: SplitName) -> tuple[Array, Array, Array]:
         rows, dtype = self.client.split(split), np.dtype(self.training.precision)

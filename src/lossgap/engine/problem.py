@@ -2,7 +2,7 @@
 
 Flat: all rows one after another, each with its client's number. One product serves every client, and nobody is padded.
 Blocks: clients of similar size stacked [client, row, ...], for work in which clients hold different parameters.
-A block's rows are padded to its own largest client only; with blocks at most a fifth apart in size, padding stays small.
+Rows are padded to the largest client of their block only; clients of one block are at most a fifth apart in size.
 """
 
 from collections.abc import Sequence

@@ -31,7 +31,10 @@ EXPLODED = 1000
 class Stepper(Protocol):
     """A run that can be taken a few rounds further."""
 
-    most_lines: int  # how many lines one segment can note down
+    @property
+    def most_lines(self) -> int:
+        """How many lines of the history one segment can note down."""
+        ...
 
     def start(self) -> Carry: ...
 

@@ -10,12 +10,6 @@ import numpy as np
 
 from lossgap.errors import DataWarning, require
 from lossgap.federation import Client, Federation, Fractions, Split
-
-try:
-    import pyarrow  # type: ignore[import-untyped]  # noqa: F401
-except ImportError as error:
-    raise ImportError("Federation.from_table needs pyarrow. Install it with: pip install pyarrow") from error
-
 from lossgap.tabular.columns import Category, Number, Values, fit, refuse_infinite, values_of
 from lossgap.tabular.files import load
 from lossgap.tabular.target import Parties, Task, parties, targets
@@ -58,8 +52,8 @@ def read(
 
     **Table.** A path ending in .csv, .tsv, .csv.gz, .tsv.gz or .parquet, a pyarrow table, or a data frame with Arrow's
     C-stream interface (pandas 2.2 or later without its index, polars). Csv files are UTF-8 and begin with the column
-    names; the values "?", "", "NA", "NaN" and "null" are missing, and spaces around a value do not count. Elsewhere
-    nulls and NaN are missing and text is left as it is.
+    names; the values "?", "", "NA", "NaN" and "null" are missing; spaces around text and one space before any value do
+    not count. Elsewhere nulls and NaN are missing and text is left as it is.
 
     **Client.** Any type, made a string; clients stand in order of first appearance. A missing one is an error.
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
-import pyarrow.csv as pa_csv  # type: ignore[import-untyped]
-import pyarrow.parquet as pa_parquet  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
 
 from lossgap.errors import DataError, FileError, require_data
 
@@ -20,8 +20,8 @@ PARQUET = ".parquet"
 def load(table: Any, client: str) -> pa.Table:
     """The table behind a path or a data frame: at least one row, no column name twice.
 
-    In csv files the values "?", "", "NA", "NaN" and "null" are missing, with or without quotes; spaces around a value
-    do not count; the `client` column stays text, so that "01" and "1" are two clients.
+    In csv files the values "?", "", "NA", "NaN" and "null" are missing, with or without quotes; spaces around text and
+    one before any value do not count; the `client` column stays text, so that "01" and "1" are two clients.
     """
     rows = _read_file(Path(table), client) if isinstance(table, (str, os.PathLike)) else _read_frame(table)
     names = rows.column_names
@@ -84,12 +84,19 @@ def _read_csv(path: Path, delimiter: str, client: str) -> pa.Table:
         parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pa_csv.ConvertOptions(
             column_types={client: pa.string()},
-            null_values=[space + marker for marker in MISSING for space in ("", " ")],
+            null_values=_spaced(MISSING),
+            true_values=_spaced(("true", "True", "TRUE")),
+            false_values=_spaced(("false", "False", "FALSE")),
             strings_can_be_null=True,
         ),
     )
     _check_last_quote(rows, content)
     return _trimmed(rows)
+
+
+def _spaced(words: tuple[str, ...]) -> list[str]:
+    """With and without the space that many files have after the separator; pyarrow skips it before numbers only."""
+    return [space + word for word in words for space in ("", " ")]
 
 
 def _check_utf8(content: pa.Buffer) -> None:

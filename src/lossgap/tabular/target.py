@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from lossgap.errors import DataError, require_data
 from lossgap.tabular.columns import decoded, is_floating, is_text, numbers_of, refuse_infinite, refuse_type

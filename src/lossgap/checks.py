@@ -1,0 +1,107 @@
+"""What rows must be like before anything is trained on them. Every refusal names whose rows, the cause and the fix."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lossgap.errors import DataError, require, require_data
+
+MOST_WHOLE_NUMBERS = 100
+
+
+def check_names(names: Sequence[str]) -> None:
+    """At least two clients, each with a name of its own."""
+    require_data(names, "The federation has no clients.", "Give at least two.")
+    require_data(
+        len(names) > 1,
+        f"The federation has one client, {names[0]!r}: with nobody to compare with there is no fairness to measure.",
+        "Give at least two clients.",
+    )
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    require_data(not doubled, f"The client name {doubled[:1]} stands twice.", "Give each client its own name.")
+
+
+def check_fractions(fractions: Sequence[float]) -> None:
+    require(
+        len(fractions) == 3 and all(f > 0 for f in fractions) and abs(sum(fractions) - 1) < 1e-9,
+        f"fractions are {fractions}.",
+        "Give three positive numbers for training, validation and test rows that sum to 1, such as (0.6, 0.2, 0.2).",
+    )
+
+
+def as_rows(whose: str, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Features [rows, ...] and targets [rows], as arrays of numbers; integer targets become labels of 32 bits."""
+    x, y = np.asarray(x), np.asarray(y)
+    for what, a in (("features", x), ("targets", y)):
+        require_data(
+            a.dtype.kind in "biuf",
+            f"{whose}: the {what} are of type {a.dtype}, not numbers.",
+            "Encode them as numbers, or use Federation.from_table, which encodes columns of text.",
+        )
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    require_data(
+        x.ndim >= 2 and y.ndim == 1 and len(x) == len(y),
+        f"{whose}: features have shape {x.shape} and targets {y.shape}.",
+        "Give features [rows, ...] and as many targets [rows].",
+    )
+    return x, y.astype(np.int32) if y.dtype.kind in "biu" else y
+
+
+def classes_among(targets: Iterable[np.ndarray]) -> int | None:
+    """The number of classes that integer targets imply; None for numbers."""
+    targets = list(targets)
+    if any(y.dtype.kind == "f" for y in targets):
+        _refuse_labels_as_floats(np.concatenate(targets))
+        return None
+    return max((int(y.max()) for y in targets if len(y)), default=1) + 1
+
+
+def check_rows(whose: str, x: np.ndarray, y: np.ndarray, *, features: tuple[int, ...], classes: int | None) -> None:
+    """Rows that can be trained on, with the features and classes that all clients share."""
+    require_data(len(y), f"{whose} is empty.", "Give it at least one row, or leave the client out.")
+    require_data(
+        x.shape[1:] == features,
+        f"{whose}: rows have shape {x.shape[1:]}, those of the first client {features}.",
+        "Give every client the same features in the same order.",
+    )
+    _check_finite(whose, "features", x)
+    _check_finite(whose, "targets", y)
+    if classes is not None:
+        _check_labels(whose, y, classes)
+
+
+def _refuse_labels_as_floats(targets: np.ndarray) -> None:
+    values = np.unique(targets[np.isfinite(targets)])
+    labels = 2 <= len(values) <= MOST_WHOLE_NUMBERS and np.array_equal(values, np.arange(len(values)))
+    require_data(
+        not labels,
+        f"The targets are the whole numbers 0 to {len(values) - 1}, written as {targets.dtype}: classes or numbers?",
+        "Convert them with y.astype(int) to predict classes, or rescale them to predict numbers.",
+    )
+
+
+def _check_finite(whose: str, what: str, a: np.ndarray) -> None:
+    if a.dtype.kind != "f" or np.isfinite(a.sum(dtype=np.float64)):  # one pass; rows are looked at only if it fails
+        return
+    bad = ~np.isfinite(a)
+    if bad.any():
+        row = int(np.argwhere(bad)[0][0])
+        raise DataError(
+            f"{whose}: {int(bad.sum())} of the {what} are NaN or infinite, the first in row {row}. "
+            "Fill or drop them; Federation.from_table fills missing values by a stated rule."
+        )
+
+
+def _check_labels(whose: str, y: np.ndarray, classes: int) -> None:
+    require_data(
+        y.dtype.kind in "iu",
+        f"{whose}: labels are of type {y.dtype}, but {classes} classes are asked for.",
+        "Give whole numbers (y.astype(int)), or leave `classes` out to predict numbers.",
+    )
+    low, high = int(y.min()), int(y.max())
+    require_data(
+        low >= 0 and high < classes,
+        f"{whose}: label {low if low < 0 else high} is outside 0 to {classes - 1}.",
+        "Number the classes from 0, and give `classes` if some class is missing here.",
+    )

@@ -1,0 +1,144 @@
+"""Results on disk: JSON and safetensors, never pickle."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import jax
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+import lossgap
+from lossgap import algorithms, models
+from lossgap.algorithms import Algorithm
+from lossgap.engine.run import History
+from lossgap.errors import FileError, SettingError
+from lossgap.experiment import Result
+from lossgap.metrics import ClientRow
+from lossgap.models import Model, Params
+from lossgap.training import Training
+
+FORMAT = "lossgap result"
+VERSION = 1
+DESCRIPTION, PARAMS, HISTORY = "result.json", "params.safetensors", "history.safetensors"
+
+
+def save(result: Result, folder: str | Path) -> Path:
+    """Write a result into a folder of its own, all or nothing; an earlier result in it is replaced."""
+    folder = Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if folder.exists() and not (folder / DESCRIPTION).exists():
+        raise FileError(f"{folder} exists and holds no result. Choose another folder, or empty this one.")
+    draft = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        save_file(_named_leaves(result.params), draft / PARAMS)
+        save_file({f.name: getattr(result.history, f.name) for f in fields(History)}, draft / HISTORY)
+        (draft / DESCRIPTION).write_text(json.dumps(_description(result), indent=2) + "\n")
+        if folder.exists():
+            shutil.rmtree(folder)
+        os.replace(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def load(folder: str | Path, *, model: Model | None = None, algorithm: Algorithm | None = None) -> Result:
+    """Read a result back. A model or an algorithm of your own must be given; lossgap's are known by their names."""
+    folder = Path(folder)
+    described = _read_description(folder / DESCRIPTION)
+    try:
+        model = model or models.by_name(described["model"])
+        algorithm = algorithm or _algorithm(described["algorithm"])
+    except SettingError as problem:
+        raise FileError(f"{folder}: {problem}") from problem
+    try:
+        return Result(
+            algorithm=algorithm,
+            model=model,
+            training=Training(**described["training"]),
+            seed=described["seed"],
+            params=_params(folder / PARAMS, model, described),
+            history=History(**_tensors(folder / HISTORY)),
+            clients=tuple(ClientRow(**_numbers(row)) for row in described["clients"]),
+            features=tuple(described["features"]),
+            outputs=described["outputs"],
+        )
+    except (KeyError, TypeError, SettingError) as problem:
+        raise FileError(f"{folder / DESCRIPTION}: not a complete result ({problem}). Save it again.") from problem
+
+
+def _description(result: Result) -> dict[str, Any]:
+    algorithm = result.algorithm
+    settings = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "lossgap": lossgap.__version__,
+        "algorithm": {"name": type(algorithm).__name__, "settings": settings},
+        "model": result.model.name,
+        "training": asdict(result.training),
+        "seed": result.seed,
+        "features": list(result.features),
+        "outputs": result.outputs,
+        # JSON knows no NaN, which accuracies are where targets are numbers.
+        "clients": [{k: None if v != v else v for k, v in asdict(row).items()} for row in result.clients],
+    }
+
+
+def _read_description(path: Path) -> dict[str, Any]:
+    try:
+        described = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise FileError(f"{path.parent} holds no result: there is no {path.name} in it. Check the path.") from None
+    except (OSError, ValueError) as problem:
+        raise FileError(f"{path} cannot be read: {problem}. It may be cut off; save the result again.") from problem
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        raise FileError(f"{path} was not written by lossgap. Give a folder that `result.save` wrote.")
+    if described.get("version") != VERSION:
+        raise FileError(
+            f"{path} has format version {described.get('version')}, and this lossgap {lossgap.__version__} reads "
+            f"version {VERSION}. Read it with lossgap {described.get('lossgap')}, which wrote it."
+        )
+    return described
+
+
+def _algorithm(described: Mapping[str, Any]) -> Algorithm:
+    kind = getattr(algorithms, described["name"], None) if described["name"] in algorithms.__all__ else None
+    if kind is None:
+        raise SettingError(f"the method {described['name']!r} is not one of lossgap's. Pass algorithm=… to load.")
+    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in described["settings"].items()}
+    return kind(**settings)
+
+
+def _params(path: Path, model: Model, described: Mapping[str, Any]) -> Params:
+    """Tensors arranged as the model arranges its parameters."""
+    stored = _tensors(path)
+    shape = models.initial_params(model, tuple(described["features"]), described["outputs"], seed=0)
+    wanted = _named_leaves(shape)
+    if {k: v.shape for k, v in stored.items()} != {k: v.shape for k, v in wanted.items()}:
+        raise FileError(f"{path} does not fit the model {model.name!r}. Pass the model it was trained with as model=….")
+    return jax.tree.unflatten(jax.tree.structure(shape), [stored[name] for name in wanted])
+
+
+def _named_leaves(params: Params) -> dict[str, np.ndarray]:
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return {jax.tree_util.keystr(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+
+
+def _tensors(path: Path) -> dict[str, np.ndarray]:
+    try:
+        return dict(load_file(path))
+    except FileNotFoundError:
+        raise FileError(f"{path} is missing. Save the result again.") from None
+    except (SafetensorError, OSError, ValueError) as problem:
+        raise FileError(f"{path} cannot be read: {problem}. It may be cut off; save the result again.") from problem
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: float("nan") if v is None else v for k, v in row.items()}

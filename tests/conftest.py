@@ -1,0 +1,32 @@
+"""Small federations that many tests share."""
+
+import numpy as np
+import pytest
+
+import lossgap as lg
+
+ROWS = {"one": 1, "few": 3, "some": 10, "many": 23}
+
+
+def made(rng: np.random.Generator, rows: int, shape: tuple[int, ...] = (5,), classes: int = 3) -> tuple:
+    return rng.normal(size=(rows, *shape)), rng.integers(0, classes, rows)
+
+
+@pytest.fixture(scope="session")
+def ragged() -> lg.Federation:
+    """Four clients of very different sizes, one of them with a single training row."""
+    rng = np.random.default_rng(7)
+    splits = {
+        name: {"train": made(rng, rows), "validation": made(rng, 4 + rows // 2), "test": made(rng, 6)}
+        for name, rows in ROWS.items()
+    }
+    with pytest.warns(lg.DataWarning, match="'one'"):
+        return lg.Federation.from_splits(splits, classes=3)
+
+
+@pytest.fixture(scope="session")
+def images() -> lg.Federation:
+    """Three clients with images of 10×10 pixels."""
+    rng = np.random.default_rng(8)
+    arrays = {f"site {k}": made(rng, rows, (10, 10)) for k, rows in enumerate((9, 14, 30))}
+    return lg.Federation.from_arrays(arrays, classes=3)
