@@ -1,5 +1,8 @@
 """Small federations that many tests share."""
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -30,3 +33,12 @@ def images() -> lg.Federation:
     rng = np.random.default_rng(8)
     arrays = {f"site {k}": made(rng, rows, (10, 10)) for k, rows in enumerate((9, 14, 30))}
     return lg.Federation.from_arrays(arrays, classes=3)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real data sets."""
+    folder = os.environ.get("LOSSGAP_DATA")
+    if not folder:
+        pytest.skip("LOSSGAP_DATA does not name the folder of real data sets")
+    return Path(folder)

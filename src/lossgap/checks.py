@@ -1,11 +1,14 @@
 """What rows must be like before anything is trained on them. Every refusal names whose rows, the cause and the fix."""
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lossgap.errors import DataError, require, require_data
+
+Task = Literal["classification", "regression"]
 
 MOST_WHOLE_NUMBERS = 100
 
@@ -30,8 +33,16 @@ def check_fractions(fractions: Sequence[float]) -> None:
     )
 
 
-def as_rows(whose: str, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Features [rows, ...] and targets [rows], as arrays of numbers; integer targets become labels of 32 bits."""
+def check_task(task: Task | None) -> None:
+    require(
+        task in ("classification", "regression", None),
+        f"task is {task!r}.",
+        'Use "classification" or "regression", or leave it out.',
+    )
+
+
+def as_rows(whose: str, x: ArrayLike, y: ArrayLike, task: Task | None) -> tuple[np.ndarray, np.ndarray]:
+    """Features [rows, ...] and targets [rows], as arrays of numbers: labels are int32, numbers to predict floating."""
     x, y = np.asarray(x), np.asarray(y)
     for what, a in (("features", x), ("targets", y)):
         require_data(
@@ -45,14 +56,18 @@ def as_rows(whose: str, x: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndar
         f"{whose}: features have shape {x.shape} and targets {y.shape}.",
         "Give features [rows, ...] and as many targets [rows].",
     )
-    return x, y.astype(np.int32) if y.dtype.kind in "biu" else y
+    if task == "regression":
+        return x, y.astype(np.float64)
+    whole = y.dtype.kind in "biu" or (task == "classification" and (y % 1 == 0).all())
+    return x, y.astype(np.int32) if whole else y
 
 
-def classes_among(targets: Iterable[np.ndarray]) -> int | None:
+def classes_among(targets: Iterable[np.ndarray], task: Task | None) -> int | None:
     """The number of classes that integer targets imply; None for numbers."""
     targets = list(targets)
     if any(y.dtype.kind == "f" for y in targets):
-        _refuse_labels_as_floats(np.concatenate(targets))
+        if task is None:
+            _refuse_labels_as_floats(np.concatenate(targets))
         return None
     return max((int(y.max()) for y in targets if len(y)), default=1) + 1
 
@@ -77,7 +92,7 @@ def _refuse_labels_as_floats(targets: np.ndarray) -> None:
     require_data(
         not labels,
         f"The targets are the whole numbers 0 to {len(values) - 1}, written as {targets.dtype}: classes or numbers?",
-        "Convert them with y.astype(int) to predict classes, or rescale them to predict numbers.",
+        'Say task="classification" or task="regression".',
     )
 
 
@@ -97,7 +112,7 @@ def _check_labels(whose: str, y: np.ndarray, classes: int) -> None:
     require_data(
         y.dtype.kind in "iu",
         f"{whose}: labels are of type {y.dtype}, but {classes} classes are asked for.",
-        "Give whole numbers (y.astype(int)), or leave `classes` out to predict numbers.",
+        "Give whole numbers from 0, or leave out `classes` to predict numbers.",
     )
     low, high = int(y.min()), int(y.max())
     require_data(

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lossgap.checks import as_rows, check_fractions, check_names, check_rows, classes_among
+from lossgap.checks import Task, as_rows, check_fractions, check_names, check_rows, check_task, classes_among
 from lossgap.errors import DataWarning, require_data
 
 SplitName = Literal["train", "validation", "test"]
@@ -71,8 +71,21 @@ class Federation:
         _warn_of_single_class(self)
 
     @classmethod
-    def from_splits(cls, splits: Mapping[str, Mapping[SplitName, Pair]], *, classes: int | None = None) -> Self:
-        """Clients whose rows are already split: `{"lyon": {"train": (x, y), "validation": …, "test": …}, …}`."""
+    def from_splits(
+        cls,
+        splits: Mapping[str, Mapping[SplitName, Pair]],
+        *,
+        classes: int | None = None,
+        task: Task | None = None,
+    ) -> Self:
+        """Clients whose rows are already split: `{"lyon": {"train": (x, y), "validation": …, "test": …}, …}`.
+
+        Args:
+            splits: features and targets by client and split.
+            classes: how many there are, where some class is missing from all rows.
+            task: "classification" or "regression", where the targets' type leaves it open or misleads.
+        """
+        check_task(task)
         clients = []
         for name, parts in splits.items():
             missing = [part for part in SPLITS if part not in parts]
@@ -81,12 +94,9 @@ class Federation:
                 f"Client {name!r} has no {' and no '.join(missing)} split.",
                 'Give "train", "validation" and "test", or use Federation.from_arrays, which splits rows for you.',
             )
-            clients.append(
-                Client(
-                    name, **{part: Split(*as_rows(f"Client {name!r}, {part} split", *parts[part])) for part in SPLITS}
-                )
-            )
-        return cls(tuple(clients), classes=classes or _classes_of(clients))
+            rows = (Split(*as_rows(f"Client {name!r}, {part} split", *parts[part], task)) for part in SPLITS)
+            clients.append(Client(name, *rows))
+        return cls(tuple(clients), classes=classes or _classes_of(clients, task))
 
     @classmethod
     def from_arrays(
@@ -96,16 +106,24 @@ class Federation:
         fractions: Fractions = (0.6, 0.2, 0.2),
         seed: int = 0,
         classes: int | None = None,
+        task: Task | None = None,
     ) -> Self:
         """Clients' rows, split at random into training, validation and test rows: `{"lyon": (x, y), "lille": …}`.
 
         Each client is split by itself, class by class where its rows allow, so that no split lacks a class that the
         client has enough rows of. Another client's rows do not change the draw.
+
+        Args:
+            arrays: features and targets by client.
+            fractions: of training, validation and test rows.
+            seed: of the split.
+            classes, task: as for `from_splits`.
         """
         check_fractions(fractions)
+        check_task(task)
         clients = []
         for name, (x, y) in arrays.items():
-            rows = Split(*as_rows(f"Client {name!r}", x, y))
+            rows = Split(*as_rows(f"Client {name!r}", x, y, task))
             require_data(
                 len(rows) >= len(SPLITS),
                 f"Client {name!r} has {len(rows)} rows, too few for training, validation and test rows.",
@@ -114,7 +132,7 @@ class Federation:
             rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
             parts = _stratified(rows.y, fractions, rng)
             clients.append(Client(name, *(rows.take(part) for part in parts)))
-        return cls(tuple(clients), classes=classes or _classes_of(clients))
+        return cls(tuple(clients), classes=classes or _classes_of(clients, task))
 
     @classmethod
     def from_table(
@@ -126,7 +144,7 @@ class Federation:
         features: Sequence[str] | None = None,
         fractions: Fractions = (0.6, 0.2, 0.2),
         seed: int = 0,
-        task: Literal["classification", "regression"] | None = None,
+        task: Task | None = None,
     ) -> "Federation":
         """Clients from a csv or parquet file or a data frame, split as in `from_arrays`.
 
@@ -180,8 +198,8 @@ def deal(
     return {names(k): (rows.x[own], rows.y[own]) for k, own in enumerate(owners)}
 
 
-def _classes_of(clients: Sequence[Client]) -> int | None:
-    return classes_among(split.y for client in clients for _, split in client.splits)
+def _classes_of(clients: Sequence[Client], task: Task | None) -> int | None:
+    return classes_among((split.y for client in clients for _, split in client.splits), task)
 
 
 def _warn_of_single_class(federation: Federation) -> None:
@@ -193,7 +211,7 @@ def _warn_of_single_class(federation: Federation) -> None:
             f"Training rows of {', '.join(map(repr, single))} hold one class only: alone, such a client reaches a loss "
             "near 0 by always answering it, so its gap will be large.",
             DataWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

@@ -8,13 +8,14 @@ from typing import Any, get_args
 
 import numpy as np
 
+from lossgap.checks import Task
 from lossgap.errors import DataWarning, require
 from lossgap.federation import Client, Federation, Fractions, Split
 from lossgap.tabular.columns import Category, Number, Values, fit, refuse_infinite, values_of
 from lossgap.tabular.files import load
-from lossgap.tabular.target import Parties, Task, parties, targets
+from lossgap.tabular.target import Parties, parties, targets
 
-__all__ = ["Category", "Encoding", "Number", "Task", "read"]
+__all__ = ["Category", "Encoding", "Number", "read"]
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,11 @@ def _checked(name: str, values: Values, owned: Parties) -> Values:
 
 def _draw(owned: Parties, y: np.ndarray, classes: int | None, fractions: Fractions, seed: int) -> Federation:
     """The split of `Federation.from_arrays`, with row numbers in place of features."""
-    # Numbers are drawn without a look at them, and whole ones would be asked about, which `task` has settled.
-    strata = np.full(len(y), 0.5) if classes is None else y
-    arrays = {name: (rows[:, None], strata[rows]) for name, rows in owned.rows().items()}
+    task: Task = "regression" if classes is None else "classification"
+    arrays = {name: (rows[:, None], y[rows]) for name, rows in owned.rows().items()}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the final federation gives them
-        return Federation.from_arrays(arrays, fractions=fractions, seed=seed, classes=classes)
+        return Federation.from_arrays(arrays, fractions=fractions, seed=seed, classes=classes, task=task)
 
 
 def _encoded(

@@ -1,16 +1,15 @@
 """Whose each row is, and what is to be predicted."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lossgap.checks import Task
 from lossgap.errors import DataError, require_data
 from lossgap.tabular.columns import decoded, is_floating, is_text, numbers_of, refuse_infinite, refuse_type
 
-Task = Literal["classification", "regression"]
 MANY_CLASSES = 100
 WHICH = 'Say task="classification" or task="regression".'
 
