@@ -54,10 +54,22 @@ class Result:
     features: tuple[int, ...]  # the shape of one row
     outputs: int
 
-    def predict(self, x: ArrayLike) -> np.ndarray:
-        """The class of each row, or the predicted number where targets were numbers."""
+    def predict(self, x: ArrayLike, *, client: str | None = None) -> np.ndarray:
+        """The class of each row, or the predicted number where targets were numbers.
+
+        A personal method serves each client a model of its own: name the client.
+        """
+        params, names = self.params, [row.name for row in self.clients]
+        if self.algorithm.personal:
+            require(
+                client in names,
+                f"predict: {self.algorithm} has a model for each client, and client is {client!r}.",
+                f"Name one of {', '.join(names)}.",
+            )
+            params = jax.tree.map(lambda p: p[names.index(str(client))], params)
         with jax.enable_x64(self.training.precision == "float64"):
-            outputs = np.asarray(self.model.outputs(self.params, jnp.asarray(x, self.training.precision)))
+            rows = jnp.asarray(x, self.training.precision)
+            outputs = np.asarray(self.algorithm.served(self.model).outputs(params, rows))
         return outputs.argmax(axis=-1) if self.outputs > 1 else outputs[:, 0]
 
     def summary(self) -> Summary:
@@ -128,8 +140,9 @@ def train(
         final = jax.tree.map(np.asarray, algorithm.evaluated(run.params, run.state))
         clients = client_rows(
             federation,
-            model,
+            algorithm.served(model),
             final,
+            personal=algorithm.personal,
             solo_losses=solo_losses,
             gap_split=training.gap_split,
             precision=training.precision,

@@ -37,7 +37,7 @@ def save(result: Result, folder: str | Path) -> Path:
         raise FileError(f"{folder} exists and holds no result. Choose another folder, or empty this one.")
     draft = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        save_file(_named_leaves(result.params), draft / PARAMS)
+        save_file({name: np.ascontiguousarray(leaf) for name, leaf in _leaves(result.params)}, draft / PARAMS)
         save_file({f.name: getattr(result.history, f.name) for f in fields(History)}, draft / HISTORY)
         (draft / DESCRIPTION).write_text(json.dumps(_description(result), indent=2) + "\n")
         if folder.exists():
@@ -63,7 +63,7 @@ def load(folder: str | Path, *, model: Model | None = None, algorithm: Algorithm
             model=model,
             training=Training(**described["training"]),
             seed=described["seed"],
-            params=_params(folder / PARAMS, model, described),
+            params=_params(folder / PARAMS, model, algorithm, described),
             history=History(**_tensors(folder / HISTORY)),
             clients=tuple(ClientRow(**_numbers(row)) for row in described["clients"]),
             features=tuple(described["features"]),
@@ -116,19 +116,21 @@ def _algorithm(described: Mapping[str, Any]) -> Algorithm:
     return kind(**settings)
 
 
-def _params(path: Path, model: Model, described: Mapping[str, Any]) -> Params:
-    """Tensors arranged as the model arranges its parameters."""
+def _params(path: Path, model: Model, algorithm: Algorithm, described: Mapping[str, Any]) -> Params:
+    """Tensors arranged as the method and the model arrange their parameters."""
     stored = _tensors(path)
     shape = models.initial_params(model, tuple(described["features"]), described["outputs"], seed=0)
-    wanted = _named_leaves(shape)
+    clients = len(described["clients"])
+    shape = jax.eval_shape(lambda params: algorithm.evaluated(params, algorithm.init(params, clients)), shape)
+    wanted = dict(_leaves(shape))
     if {k: v.shape for k, v in stored.items()} != {k: v.shape for k, v in wanted.items()}:
         raise FileError(f"{path} does not fit the model {model.name!r}. Pass the model it was trained with as model=….")
     return jax.tree.unflatten(jax.tree.structure(shape), [stored[name] for name in wanted])
 
 
-def _named_leaves(params: Params) -> dict[str, np.ndarray]:
+def _leaves(params: Params) -> list[tuple[str, Any]]:
     leaves = jax.tree_util.tree_leaves_with_path(params)
-    return {jax.tree_util.keystr(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
 
 
 def _tensors(path: Path) -> dict[str, np.ndarray]:

@@ -17,6 +17,12 @@ from jax import Array
 from lossgap.errors import require
 
 Params = Any
+Walk = tuple[Params, Params]
+"""A client's parameters on their way, and their velocity (None without momentum)."""
+
+Batch = tuple[Array, Array, Array]
+"""Features, targets, and how much each row counts."""
+
 Count = Any
 """A whole number, or an array of them: one for each client."""
 
@@ -137,31 +143,39 @@ def local_update(
     objective: Objective,
     params: Params,
     multiplier: Array,
-    rows: tuple[Array, Array, Array],
+    rows: Batch,
     *,
     step_size: Array | float,
     steps: int,
     batches: Array | None,
+    momentum: Array | float | None = None,
 ) -> Params:
     """Δ_k = θ − θ_k after gradient steps  θ_k ← θ_k − η w_k ∇L_k(θ_k)  on full batches or on `batches` [steps, batch].
 
-    The multiplier scales the gradient, not the rate: it may be negative.
+    The multiplier scales the gradient, not the rate: it may be negative. With momentum, v ← ρ v + w_k ∇L_k(θ_k) takes
+    the gradient's place.
     """
     x, y, share = rows
 
-    def step(local: Params, size: Array, batch: tuple[Array, Array, Array]) -> Params:
+    def step(walk: Walk, size: Array | float, batch: Batch) -> Walk:
+        local, velocity = walk
         gradient = jax.grad(objective)(local, *batch)
-        return jax.tree.map(lambda p, g: p - size * g, local, gradient)
+        if momentum is not None:
+            gradient = velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, gradient)
+        return jax.tree.map(lambda p, g: p - size * g, local, gradient), velocity
 
-    def minibatch(local: Params, index: Array) -> tuple[Params, None]:
+    def minibatch(walk: Walk, index: Array) -> tuple[Walk, None]:
         there = index >= 0
-        size = step_size * multiplier * there.any()  # a step that is only padding leaves θ_k where it is
-        return step(local, size, (x[index], y[index], even_share(there, share.dtype))), None
+        batch = x[index], y[index], even_share(there, share.dtype)
+        moved = step(walk, step_size * multiplier, batch)
+        # A step that is only padding leaves everything where it is.
+        return jax.tree.map(lambda new, old: jnp.where(there.any(), new, old), moved, walk), None
 
+    walk: Walk = params, None if momentum is None else jax.tree.map(jnp.zeros_like, params)
     if batches is not None:
-        local, _ = jax.lax.scan(minibatch, params, batches)
+        walk, _ = jax.lax.scan(minibatch, walk, batches)
     elif steps == 1:
-        local = step(params, step_size * multiplier, rows)
+        walk = step(walk, step_size * multiplier, rows)
     else:
-        local = jax.lax.fori_loop(0, steps, lambda _, local: step(local, step_size * multiplier, rows), params)
-    return jax.tree.map(jnp.subtract, params, local)
+        walk = jax.lax.fori_loop(0, steps, lambda _, walk: step(walk, step_size * multiplier, rows), walk)
+    return jax.tree.map(jnp.subtract, params, walk[0])

@@ -3,7 +3,7 @@
 A round is a straight line, the same in the compiled engine, in its plain twin and across real sites:
 
     multipliers   = algorithm.multipliers(state)                    # [client], scales local gradients
-    replies       = clients.train(params, multipliers)              # updates and a few scalars per client
+    replies       = clients.train(params, multipliers, algorithm)   # updates and a few scalars per client
     params, state = algorithm.server_step(params, state, replies)   # the paper's formula, written once
 
 Most methods implement `weights` only: a pure function from a few scalars per client to aggregation weights.
@@ -17,6 +17,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from lossgap.algorithms.value import value
+from lossgap.models import Model
+from lossgap.training import Objective
 
 Params = Any
 """A pytree of arrays: the parameters of one network."""
@@ -24,18 +26,28 @@ Params = Any
 State = Any
 """A pytree that a method carries from round to round."""
 
-Measurement = Literal["loss_at_global", "gaps", "updates"]
+SMALL = 1e-30
+"""Keeps 0/0 at 0, in single precision as well."""
+
+Measurement = Literal["loss_at_global", "gaps", "updates", "loss_after"]
 
 
 class Updates(Protocol):
-    """The clients' updates Δ_k = θ − θ_k, held in whichever form their engine computes fastest."""
+    """The clients' updates Δ_k = θ − θ_k, held in whichever form their engine computes fastest.
+
+    A method that looks at single updates, or lets clients keep models of their own, lists "updates" in its `needs`.
+    """
 
     def combine(self, weights: Array) -> Params:
         """Σ_k weights_k Δ_k. Never renormalised: methods whose weights do not sum to one mean it."""
         ...
 
+    def inner_products(self) -> Array:
+        """⟨Δ_k, Δ_j⟩, [client, client]."""
+        ...
+
     def squared_norms(self) -> Array:
-        """‖Δ_k‖², [client]. A method that looks at single updates lists "updates" in its `needs`."""
+        """‖Δ_k‖², [client]."""
         ...
 
 
@@ -58,6 +70,7 @@ class Replies:
     rows: Array  # [client] training rows
     steps: Array  # [client] local steps taken
     step_size: Array
+    loss_after: Array  # [client] training loss of θ_k, after local work
 
     @property
     def loss_at_global(self) -> Array:
@@ -72,12 +85,33 @@ class Replies:
         return self.rows.shape[0]
 
 
+class LocalRule(Protocol):
+    """What a method changes about the steps that a client takes."""
+
+    def local_loss(self, loss: Array, params: Params, start: Params) -> Array:
+        """What the client's steps go down on, given its batch's loss at `params` and where its round began."""
+        ...
+
+    @property
+    def local_momentum(self) -> Array | float | None:
+        """ρ of heavy-ball steps, v ← ρ v + ∇ and θ_k ← θ_k − η v; None for plain ones."""
+        ...
+
+
 class Clients(Protocol):
     """The parties of one round, wherever they run."""
 
-    def measure(self, params: Params) -> Measured: ...
+    def measure(self, params: Params) -> Measured:
+        """Losses and gaps of one model."""
+        ...
 
-    def train(self, params: Params, multipliers: Array) -> Replies: ...
+    def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies:
+        """A round of local work from one θ, every gradient scaled by its client's multiplier."""
+        ...
+
+    def walk(self, starts: Params, rule: LocalRule) -> Params:
+        """A round of local work from a start of each client's own, [client, ...]; where each arrives."""
+        ...
 
 
 @jax.tree_util.register_dataclass
@@ -99,6 +133,9 @@ class Algorithm:
 
     needs: ClassVar[frozenset[Measurement]] = frozenset()
     """What the method reads of the replies; clients need not compute anything else."""
+
+    personal: ClassVar[bool] = False
+    """Whether each client ends with a model of its own."""
 
     def __str__(self) -> str:
         """The method and what differs from its defaults, as a legend would name it."""
@@ -123,6 +160,13 @@ class Algorithm:
         """What scales each client's gradients this round: [client], or one number for all."""
         return jnp.ones(())
 
+    def local_loss(self, loss: Array, params: Params, start: Params) -> Array:
+        return loss
+
+    @property
+    def local_momentum(self) -> Array | float | None:
+        return None
+
     def weights(self, state: State, replies: Replies) -> tuple[Array, State]:
         """Aggregation weights, [client], and the next state."""
         raise TypeError(f"{type(self).__name__} must define `weights` or override `server_step`.")
@@ -137,7 +181,7 @@ class Algorithm:
         if self.looks_first:
             state = self.observe(state, clients.measure(params))
         multipliers = self.multipliers(state)
-        replies = clients.train(params, multipliers)
+        replies = clients.train(params, multipliers, self)
         return *self.server_step(params, state, replies), Glance.of(replies.measured, multipliers)
 
     def glance(self, params: Params, state: State, clients: Clients) -> Glance:
@@ -148,12 +192,21 @@ class Algorithm:
         return Glance.of(measured, self.multipliers(state))
 
     def evaluated(self, params: Params, state: State) -> Params:
-        """The parameters to use once training has ended."""
+        """The parameters to use once training has ended; [client, ...] if `personal`."""
         return params
+
+    def served(self, model: Model) -> Model:
+        """The network that those parameters belong to."""
+        return model
 
 
 def _shown(setting: Any) -> str:
     return f"{setting:g}" if isinstance(setting, float) else str(setting)
+
+
+def local_objective(model: Model, rule: LocalRule, start: Params) -> Objective:
+    """What a client's steps go down on, as a function of its parameters and a batch."""
+    return lambda params, *batch: rule.local_loss(model.batch_loss(params, *batch), params, start)
 
 
 def uniform_weights(replies: Replies) -> Array:

@@ -14,7 +14,7 @@ from lossgap.engine.run import Watch, paced
 from lossgap.federation import Federation
 from lossgap.models import Model, Params
 from lossgap.progress import progress_bar
-from lossgap.training import LocalWork, Training, client_keys, local_update
+from lossgap.training import Batch, LocalWork, Training, client_keys, local_update
 
 WINDOW = 50
 FLAT = 1e-4
@@ -39,8 +39,8 @@ class Found:
 class Party:
     """What one client brings; stacked [client, ...] for a block."""
 
-    train: tuple[Array, Array, Array]  # x, y and each row's share
-    validation: tuple[Array, Array, Array]
+    train: Batch  # x, y and each row's share
+    validation: Batch
     rows: Array
     key: Array
     sizes: tuple[int, ...] = field(metadata={"static": True})  # of all clients of the block
@@ -162,7 +162,7 @@ def _where(condition: Array, yes: Params, no: Params) -> Params:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def _arrays(rows: Rows) -> tuple[Array, Array, Array]:
+def _arrays(rows: Rows) -> Batch:
     return rows.x, rows.y, rows.share
 
 

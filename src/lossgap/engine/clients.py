@@ -5,17 +5,19 @@ backward product. `LocalClients` hold parameters of their own for several steps 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from lossgap.algorithms.base import Measured, Params, Replies, Updates
+from lossgap.algorithms.base import LocalRule, Measured, Params, Replies, Updates, local_objective
 from lossgap.engine.problem import Problem, Rows, client_losses
-from lossgap.engine.updates import SharedGradient, StackedUpdates
+from lossgap.engine.updates import UNDECLARED, SharedGradient, StackedUpdates
 from lossgap.models import Model
-from lossgap.training import LocalWork, local_update
+from lossgap.training import Batch, LocalWork, local_update
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,10 @@ class CompiledClients(ABC):
     work: LocalWork = field(metadata={"static": True})
 
     @abstractmethod
-    def train(self, params: Params, multipliers: Array) -> Replies:
-        """One round of local work from θ, every gradient scaled by its client's multiplier."""
+    def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies: ...
+
+    @abstractmethod
+    def walk(self, starts: Params, rule: LocalRule) -> Params: ...
 
     def measure(self, params: Params) -> Measured:
         return self._measured(params, client_losses(self.model, params, self.problem.train, self.problem.clients))
@@ -41,9 +45,10 @@ class CompiledClients(ABC):
         loss = validation if problem.gap_split == "validation" else loss_at_global
         return Measured(loss_at_global, validation, loss - problem.solo_losses)
 
-    def _replies(self, updates: Updates, measured: Measured) -> Replies:
+    def _replies(self, updates: Updates, measured: Measured, loss_after: Array) -> Replies:
         rows = self.problem.rows
-        return Replies(updates, measured, rows, jnp.broadcast_to(self.work.steps(rows), rows.shape), self.step_size)
+        steps = jnp.broadcast_to(self.work.steps(rows), rows.shape)
+        return Replies(updates, measured, rows, steps, self.step_size, loss_after)
 
 
 @jax.tree_util.register_dataclass
@@ -51,39 +56,68 @@ class CompiledClients(ABC):
 class OneStepClients(CompiledClients):
     """One full-batch step from one θ, all clients at once."""
 
-    def train(self, params: Params, multipliers: Array) -> Replies:
+    def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies:
         problem = self.problem
-        losses, pull_back = jax.vjp(lambda p: client_losses(self.model, p, problem.train, problem.clients), params)
-        scales = jnp.broadcast_to(self.step_size * multipliers, losses.shape)
-        updates = SharedGradient(lambda c: pull_back(c.astype(losses.dtype))[0], scales)
-        return self._replies(updates, self._measured(params, losses))
+
+        def losses(p: Params) -> tuple[Array, Array]:
+            plain = client_losses(self.model, p, problem.train, problem.clients)
+            return jax.vmap(lambda loss: rule.local_loss(loss, p, params))(plain), plain
+
+        _, pull_back, plain = jax.vjp(losses, params, has_aux=True)
+        scales = jnp.broadcast_to(self.step_size * multipliers, plain.shape)
+        updates = SharedGradient(lambda c: pull_back(c.astype(plain.dtype))[0], scales)
+        return self._replies(updates, self._measured(params, plain), jnp.full_like(plain, jnp.nan))
+
+    def walk(self, starts: Params, rule: LocalRule) -> Params:
+        raise TypeError(UNDECLARED)
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class LocalClients(CompiledClients):
-    """Any local work: each client walks from θ by itself, in blocks of clients of similar size."""
+    """Any local work: each client walks by itself, in blocks of clients of similar size."""
 
-    def train(self, params: Params, multipliers: Array) -> Replies:
+    def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies:
         multipliers = jnp.broadcast_to(multipliers, (self.problem.clients,))
-        per_block = [self._block_updates(block, params, multipliers) for block in self.problem.train]
-        back = jnp.argsort(jnp.concatenate([block.client for block in self.problem.train]))
-        stacked = jax.tree.map(lambda *blocks: jnp.concatenate(blocks)[back], *per_block)
-        return self._replies(StackedUpdates(stacked), self.measure(params))
 
-    def _block_updates(self, block: Rows, params: Params, multipliers: Array) -> Params:
-        def update(k: Array, rows: tuple[Array, Array, Array]) -> Params:
-            return local_update(
-                self.model.batch_loss,
-                params,
-                multipliers[k],
-                rows,
-                step_size=self.step_size,
-                steps=self.work.steps(1),
-                batches=self._batches(k, block),
+        def update(k: Array, rows: Batch, block: Rows) -> tuple[Params, Array]:
+            moved = self._moved(params, multipliers[k], k, rows, block, rule)
+            return moved, self.model.batch_loss(jax.tree.map(jnp.subtract, params, moved), *rows)
+
+        stacked, loss_after = self._each(update)
+        return self._replies(StackedUpdates(stacked), self.measure(params), loss_after)
+
+    def walk(self, starts: Params, rule: LocalRule) -> Params:
+        def arrive(k: Array, rows: Batch, block: Rows) -> Params:
+            start = jax.tree.map(lambda a: a[k], starts)
+            moved = self._moved(start, jnp.ones((), self.step_size.dtype), k, rows, block, rule)
+            return jax.tree.map(jnp.subtract, start, moved)
+
+        return self._each(arrive)
+
+    def _each(self, function: Callable[[Array, Batch, Rows], Any]) -> Any:
+        """`function(client, its rows, its block)` for every client, stacked in client order."""
+        blocks = self.problem.train
+        per_block = [
+            jax.vmap(lambda k, rows, block=block: function(k, rows, block))(
+                block.client, (block.x, block.y, block.share)
             )
+            for block in blocks
+        ]
+        back = jnp.argsort(jnp.concatenate([block.client for block in blocks]))
+        return jax.tree.map(lambda *parts: jnp.concatenate(parts)[back], *per_block)
 
-        return jax.vmap(update)(block.client, (block.x, block.y, block.share))
+    def _moved(self, start: Params, multiplier: Array, k: Array, rows: Batch, block: Rows, rule: LocalRule) -> Params:
+        return local_update(
+            local_objective(self.model, rule, start),
+            start,
+            multiplier,
+            rows,
+            step_size=self.step_size,
+            steps=self.work.steps(1),
+            batches=self._batches(k, block),
+            momentum=rule.local_momentum,
+        )
 
     def _batches(self, k: Array, block: Rows) -> Array | None:
         if self.work.batch_size is None:

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lossgap.algorithms.base import Params
+from lossgap.algorithms.base import LocalRule, Params, local_objective
 from lossgap.federation import Client, SplitName
 from lossgap.models import Model
-from lossgap.training import LocalWork, Training, client_keys, even_share, local_update
+from lossgap.training import Batch, LocalWork, Training, client_keys, even_share, local_update
 
 
 class Learner(Protocol):
@@ -31,8 +31,8 @@ class Learner(Protocol):
         """Local steps that one round takes."""
         ...
 
-    def fit(self, params: Params, multiplier: Array, *, round: int) -> Params:
-        """Δ_k = θ − θ_k after one round of local work, every gradient scaled by the multiplier."""
+    def fit(self, params: Params, multiplier: Array, *, round: int, rule: LocalRule) -> Params:
+        """Δ_k = θ − θ_k after one round of local work by a method's rule, every gradient scaled by the multiplier."""
         ...
 
     def loss(self, params: Params, split: SplitName) -> float: ...
@@ -59,15 +59,15 @@ class JaxLearner:
     def steps(self) -> int:
         return self.training.local_work.steps(self.rows)
 
-    def fit(self, params: Params, multiplier: Array, *, round: int) -> Params:
+    def fit(self, params: Params, multiplier: Array, *, round: int, rule: LocalRule) -> Params:
         key = jax.random.fold_in(client_keys(self.key, [self.name])[0], round)
-        rows = self._rows("train")
-        return _fit(self.model, self.training.local_work, params, multiplier, rows, self.training.step_size, key)
+        training, rows = self.training, self._rows("train")
+        return _fit(self.model, training.local_work, params, multiplier, rows, training.step_size, key, rule)
 
     def loss(self, params: Params, split: SplitName) -> float:
         return float(_loss(self.model, params, self._rows(split)))
 
-    def _rows(self, split: SplitName) -> tuple[Array, Array, Array]:
+    def _rows(self, split: SplitName) -> Batch:
         rows, dtype = self.client.split(split), np.dtype(self.training.precision)
         x, y = jnp.asarray(rows.x, dtype), jnp.asarray(rows.y, jnp.int32 if rows.y.dtype.kind == "i" else dtype)
         return x, y, even_share(jnp.ones(len(rows)), dtype)
@@ -79,16 +79,25 @@ def _fit(
     work: LocalWork,
     params: Params,
     multiplier: Array,
-    rows: tuple[Array, Array, Array],
+    rows: Batch,
     step_size: float,
     key: Array,
+    rule: LocalRule,
 ) -> Params:
     count = len(rows[0])
     batches = None if work.batch_size is None else work.batches(key, count, (count,))
-    steps = work.steps(count)
-    return local_update(model.batch_loss, params, multiplier, rows, step_size=step_size, steps=steps, batches=batches)
+    return local_update(
+        local_objective(model, rule, params),
+        params,
+        multiplier,
+        rows,
+        step_size=step_size,
+        steps=work.steps(count),
+        batches=batches,
+        momentum=rule.local_momentum,
+    )
 
 
 @partial(jax.jit, static_argnums=0)
-def _loss(model: Model, params: Params, rows: tuple[Array, Array, Array]) -> Array:
+def _loss(model: Model, params: Params, rows: Batch) -> Array:
     return model.batch_loss(params, *rows)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lossgap.algorithms.base import Algorithm, Glance, Measured, Params, Replies
+from lossgap.algorithms.base import Algorithm, Glance, LocalRule, Measured, Params, Replies
 from lossgap.engine.learner import JaxLearner, Learner
 from lossgap.engine.run import Carry
 from lossgap.engine.updates import StackedUpdates
@@ -38,19 +38,29 @@ class SequentialClients:
         loss = validation if self.training.gap_split == "validation" else train
         return Measured(train, validation, loss - self.solo_losses)
 
-    def train(self, params: Params, multipliers: Array) -> Replies:
+    def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies:
         multipliers = jnp.broadcast_to(multipliers, (len(self.learners),))
         updates = [
-            learner.fit(params, multiplier, round=self.round)
+            learner.fit(params, multiplier, round=self.round, rule=rule)
             for learner, multiplier in zip(self.learners, multipliers, strict=True)
         ]
+        arrived = [jax.tree.map(jnp.subtract, params, update) for update in updates]
         return Replies(
-            updates=StackedUpdates(jax.tree.map(lambda *each: jnp.stack(each), *updates)),
+            updates=StackedUpdates(_stacked(updates)),
             measured=self.measure(params),
             rows=jnp.array([learner.rows for learner in self.learners]),
             steps=jnp.array([learner.steps for learner in self.learners]),
             step_size=jnp.asarray(self.training.step_size),
+            loss_after=jnp.array([each.loss(own, "train") for each, own in zip(self.learners, arrived, strict=True)]),
         )
+
+    def walk(self, starts: Params, rule: LocalRule) -> Params:
+        arrived = []
+        for k, learner in enumerate(self.learners):
+            start = jax.tree.map(lambda a: a[k], starts)  # noqa: B023 - used before k moves on
+            update = learner.fit(start, jnp.ones(()), round=self.round, rule=rule)
+            arrived.append(jax.tree.map(jnp.subtract, start, update))
+        return _stacked(arrived)
 
 
 @dataclass(frozen=True)
@@ -89,10 +99,14 @@ class SequentialStepper:
             carry = params, state
             if t % self.training.record_every == 0:
                 lines.append(glance)
-        return carry, jax.tree.map(lambda *each: jnp.stack(each), *lines)
+        return carry, _stacked(lines)
 
     def glance(self, carry: Carry) -> Glance:
         return self.algorithm.glance(*carry, self._clients(self.training.rounds))
 
     def _clients(self, round: int) -> SequentialClients:
         return SequentialClients(self.learners, self.training, self.solo_losses, round)
+
+
+def _stacked(trees: Sequence[Params]) -> Params:
+    return jax.tree.map(lambda *each: jnp.stack(each), *trees)

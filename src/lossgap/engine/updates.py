@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax import Array
 
 Params = Any
+UNDECLARED = 'A method that looks at single updates must say so: needs = frozenset({"updates"}).'
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,10 @@ class StackedUpdates:
 
     def combine(self, weights: Array) -> Params:
         return jax.tree.map(lambda u: jnp.tensordot(weights.astype(u.dtype), u, axes=1), self.stacked)
+
+    def inner_products(self) -> Array:
+        per_leaf = [u.reshape(len(u), -1) for u in jax.tree.leaves(self.stacked)]
+        return jnp.stack([u @ u.T for u in per_leaf]).sum(axis=0)
 
     def squared_norms(self) -> Array:
         per_leaf = [jnp.square(u).sum(axis=tuple(range(1, u.ndim))) for u in jax.tree.leaves(self.stacked)]
@@ -39,5 +44,8 @@ class SharedGradient:
     def combine(self, weights: Array) -> Params:
         return self.pull_back(weights * self.scales)
 
+    def inner_products(self) -> Array:
+        raise TypeError(UNDECLARED)
+
     def squared_norms(self) -> Array:
-        raise TypeError('A method that looks at single updates must say so: needs = frozenset({"updates"}).')
+        raise TypeError(UNDECLARED)
