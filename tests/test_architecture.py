@@ -17,7 +17,9 @@ FLOORS = [
     ("engine",),
     ("metrics",),
     ("solo",),
+    ("result",),
     ("experiment",),
+    ("comparison",),
     ("store", "picture", "config"),
     ("cli",),
 ]

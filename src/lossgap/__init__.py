@@ -28,10 +28,12 @@ if TYPE_CHECKING:
         Term,
         Udj,
     )
+    from lossgap.comparison import Comparison, compare
     from lossgap.errors import DataError, DataWarning, DivergedError, FileError, LossgapError, SettingError
-    from lossgap.experiment import Comparison, Result, compare, train
+    from lossgap.experiment import train, train_many
     from lossgap.federation import Client, Federation, Split
     from lossgap.models import Model
+    from lossgap.result import Result
     from lossgap.solo import Solo, train_solo
     from lossgap.store import load
     from lossgap.training import Training
@@ -59,7 +61,9 @@ _MODULES = {
         "Udj",
     ),
     "lossgap.errors": ("DataError", "DataWarning", "DivergedError", "FileError", "LossgapError", "SettingError"),
-    "lossgap.experiment": ("Comparison", "Result", "compare", "train"),
+    "lossgap.comparison": ("Comparison", "compare"),
+    "lossgap.experiment": ("train", "train_many"),
+    "lossgap.result": ("Result",),
     "lossgap.federation": ("Client", "Federation", "Split"),
     "lossgap.models": ("Model",),
     "lossgap.solo": ("Solo", "train_solo"),
@@ -107,6 +111,7 @@ __all__ = [
     "models",
     "partition",
     "train",
+    "train_many",
     "train_solo",
 ]
 

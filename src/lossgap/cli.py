@@ -11,7 +11,8 @@ from lossgap import __version__
 from lossgap.errors import LossgapError
 
 if TYPE_CHECKING:
-    from lossgap.experiment import Comparison, Result
+    from lossgap.comparison import Comparison
+    from lossgap.result import Result
 
 
 class Program(click.Group):
@@ -78,7 +79,7 @@ def train(config: Path, out: Path | None) -> None:
 def compare(config: Path, out: Path | None) -> None:
     """Train every method of a TOML file on every seed, and compare."""
     from lossgap import config as configs
-    from lossgap.experiment import compare
+    from lossgap.comparison import compare
 
     settings = configs.read(config)
     comparison = compare(

@@ -1,26 +1,24 @@
-"""Train one method, or compare several over seeds."""
+"""Train one method, or several settings side by side."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from lossgap.algorithms.base import Algorithm, Params
 from lossgap.engine.compiled import CompiledStepper
 from lossgap.engine.curvature import safe_steps
-from lossgap.engine.run import History, Stepper, drive
+from lossgap.engine.lanes import LaneStepper
+from lossgap.engine.run import Run, Stepper, drive
 from lossgap.errors import require
 from lossgap.federation import Federation
-from lossgap.metrics import ClientRow, Summary, client_rows, verdict
+from lossgap.metrics import client_rows
 from lossgap.models import BATCHES, Model, initial_params
 from lossgap.progress import progress_bar
-from lossgap.solo import Solo, Stop, train_solo
-from lossgap.table import Table
+from lossgap.result import Result
+from lossgap.solo import Solo, train_solo
 from lossgap.training import Training
 
 
@@ -38,67 +36,6 @@ class Engine(Protocol):
         solo_losses: np.ndarray,
         key: jax.Array,
     ) -> Stepper: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """A trained model, how it serves each client, and how it came about."""
-
-    algorithm: Algorithm
-    model: Model
-    training: Training
-    seed: int
-    params: Params
-    history: History
-    clients: tuple[ClientRow, ...]
-    features: tuple[int, ...]  # the shape of one row
-    outputs: int
-
-    def predict(self, x: ArrayLike, *, client: str | None = None) -> np.ndarray:
-        """The class of each row, or the predicted number where targets were numbers.
-
-        A personal method serves each client a model of its own: name the client.
-        """
-        params, names = self.params, [row.name for row in self.clients]
-        if self.algorithm.personal:
-            require(
-                client in names,
-                f"predict: {self.algorithm} has a model for each client, and client is {client!r}.",
-                f"Name one of {', '.join(names)}.",
-            )
-            params = jax.tree.map(lambda p: p[names.index(str(client))], params)
-        with jax.enable_x64(self.training.precision == "float64"):
-            rows = jnp.asarray(x, self.training.precision)
-            outputs = np.asarray(self.algorithm.served(self.model).outputs(params, rows))
-        return outputs.argmax(axis=-1) if self.outputs > 1 else outputs[:, 0]
-
-    def summary(self) -> Summary:
-        """Summaries over clients, each counting the same."""
-        return Summary.of(self.clients)
-
-    def verdict(self) -> str:
-        """Who is helped and who is harmed, in one plain sentence."""
-        return f"{self.algorithm} {verdict(self.clients)}."
-
-    def table(self) -> Table:
-        """One row per client."""
-        columns = ("client", "rows", "solo loss", "shared loss", "gap", "test accuracy", "against alone")
-        return Table(
-            columns,
-            tuple(
-                (c.name, c.rows, c.solo_loss, c.solo_loss + c.gap, c.gap, c.test_accuracy, c.standing)
-                for c in self.clients
-            ),
-        )
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the result into a folder; `lossgap.load` reads it back."""
-        from lossgap.store import save  # imported late: the store knows results, not the other way round
-
-        return save(self, folder)
-
-    def __str__(self) -> str:
-        return f"{self.table()}\n{self.verdict()}"
 
 
 def train(
@@ -129,95 +66,118 @@ def train(
     """
     if solo is None:
         solo = train_solo(federation, model, training, seed=seed, progress=progress)
-    solo_losses = _solo_losses(federation, training, solo)
-    params = _start(federation, model, training, seed, initial_params)
+    start = _Start(
+        algorithm,
+        seed,
+        params=_initial(federation, model, training, seed, initial_params),
+        solo_losses=_solo_losses(federation, training, solo),
+    )
     with jax.enable_x64(training.precision == "float64"):
-        key = jax.random.fold_in(jax.random.key(seed), BATCHES)
-        stepper = engine(federation, model, algorithm, training, params=params, solo_losses=solo_losses, key=key)
-        safe_step = safe_steps(federation, model, params)
+        stepper = engine(federation, model, algorithm, training, **start.of_engine())
+        safe_step = safe_steps(federation, model, start.params)
         with progress_bar(str(algorithm), training.rounds, shown=progress) as report:
             run = drive(stepper, training, federation.names, safe_step=safe_step, progress=report)
-        final = jax.tree.map(np.asarray, algorithm.evaluated(run.params, run.state))
-        clients = client_rows(
-            federation,
-            algorithm.served(model),
-            final,
-            personal=algorithm.personal,
-            solo_losses=solo_losses,
-            gap_split=training.gap_split,
-            precision=training.precision,
-        )
-    return Result(
-        algorithm=algorithm,
-        model=model,
-        training=training,
-        seed=seed,
-        params=final,
-        history=run.history,
-        clients=clients,
-        features=federation.features,
-        outputs=federation.outputs,
-    )
+        return start.result(federation, model, training, run)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Several methods on the same seeds."""
-
-    seeds: tuple[int, ...]
-    results: Mapping[str, tuple[Result, ...]]  # by method, one result per seed
-
-    def table(self) -> Table:
-        """One row per method: mean over seeds, and the standard deviation (ddof = 1) where there are several."""
-        measures = {
-            "worst gap": lambda s: s.max_gap,
-            "best gap": lambda s: s.min_gap,
-            "gap variance": lambda s: s.gap_variance,
-            "accuracy": lambda s: s.mean_accuracy,
-            "worst accuracy": lambda s: s.worst_accuracy,
-            "worse off than alone": lambda s: len(s.worse_off),
-        }
-        rows = []
-        for label, results in self.results.items():
-            summaries = [result.summary() for result in results]
-            rows.append((label, *(_mean_and_deviation(list(map(of, summaries))) for of in measures.values())))
-        return Table(("method", *measures), tuple(rows))
-
-    def __str__(self) -> str:
-        seeds = (
-            f"mean ± standard deviation (ddof = 1) over {len(self.seeds)} seeds" if len(self.seeds) > 1 else "one seed"
-        )
-        return f"{self.table()}\n{seeds}: {', '.join(map(str, self.seeds))}"
-
-
-def compare(
-    make_federation: Callable[..., Federation],
+def train_many(
+    federation: Federation,
     model: Model,
     algorithms: Sequence[Algorithm],
     training: Training = Training(),
     *,
     seeds: Sequence[int] = (0,),
-    stop: Stop = "converged",
+    solo: Solo | Sequence[float] | None = None,
     progress: bool | None = None,
-) -> Comparison:
-    """Train every method on every seed; solo models are trained once per seed and shared.
+) -> list[Result]:
+    """Train every method from every seed's initialisation on one federation, those of one kind in one pass.
+
+    Settings that differ in numbers only, such as ten values of λ, share the rows: their parameters become columns of
+    one wider product, and ten of them take less time than ten runs. Results equal those of `train` up to rounding and
+    stand in the order of seeds, then methods.
 
     Args:
-        make_federation: called as `make_federation(seed=seed)`, such as `lossgap.datasets.synthetic`.
-        model, algorithms, training: as for `train`.
-        seeds: each gives a federation, an initialisation and its batches.
-        stop: how each client trains alone, see `train_solo`.
-        progress: show progress bars; by default on a terminal.
+        federation, model, algorithms, training, progress: as for `compare`.
+        seeds: of the initialisation and of batches.
+        solo: as for `train`; by default trained anew for each seed.
     """
-    _check_comparison(algorithms, seeds)
-    results: dict[str, list[Result]] = {str(algorithm): [] for algorithm in algorithms}
+    check_methods(algorithms, seeds)
+    starts = []
     for seed in seeds:
-        federation = make_federation(seed=seed)
-        solo = train_solo(federation, model, training, stop=stop, seed=seed, progress=progress)
-        for algorithm in algorithms:
-            result = train(federation, model, algorithm, training, seed=seed, solo=solo, progress=progress)
-            results[str(algorithm)].append(result)
-    return Comparison(tuple(seeds), {label: tuple(each) for label, each in results.items()})
+        alone = solo or train_solo(federation, model, training, seed=seed, progress=progress)
+        losses, params = _solo_losses(federation, training, alone), _initial(federation, model, training, seed, None)
+        starts += [_Start(algorithm, seed, params=params, solo_losses=losses) for algorithm in algorithms]
+    results: dict[int, Result] = {}
+    with jax.enable_x64(training.precision == "float64"):
+        for lanes in _lanes(starts):
+            runs = _side_by_side(federation, model, training, [starts[i] for i in lanes], progress)
+            for i, run in zip(lanes, runs, strict=True):
+                results[i] = starts[i].result(federation, model, training, run)
+    return [results[i] for i in range(len(starts))]
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What one run begins with."""
+
+    algorithm: Algorithm
+    seed: int
+    params: Params
+    solo_losses: np.ndarray
+
+    def of_engine(self) -> dict[str, Any]:
+        key = jax.random.fold_in(jax.random.key(self.seed), BATCHES)
+        return {"params": self.params, "solo_losses": self.solo_losses, "key": key}
+
+    def result(self, federation: Federation, model: Model, training: Training, run: Run) -> Result:
+        clients = client_rows(
+            federation,
+            self.algorithm.served(model),
+            run.params,
+            personal=self.algorithm.personal,
+            solo_losses=self.solo_losses,
+            gap_split=training.gap_split,
+            precision=training.precision,
+        )
+        return Result(
+            algorithm=self.algorithm,
+            model=model,
+            training=training,
+            seed=self.seed,
+            params=run.params,
+            history=run.history,
+            clients=clients,
+            features=federation.features,
+            outputs=federation.outputs,
+        )
+
+
+def _lanes(starts: Sequence[_Start]) -> list[list[int]]:
+    """Runs that share one program."""
+    groups: dict[Any, list[int]] = {}
+    for i, start in enumerate(starts):
+        groups.setdefault(jax.tree.structure(start.algorithm), []).append(i)
+    return list(groups.values())
+
+
+def _side_by_side(
+    federation: Federation, model: Model, training: Training, starts: Sequence[_Start], progress: bool | None
+) -> list[Run]:
+    first = CompiledStepper.of(federation, model, starts[0].algorithm, training, **starts[0].of_engine())
+    steppers = [first, *(first.again(start.algorithm, **start.of_engine()) for start in starts[1:])]
+    names = [f"{name} under {start.algorithm}" for start in starts for name in federation.names]
+    clients = len(federation.names)
+    each_safe = safe_steps(federation, model, starts[0].params)
+    label = f"{len(starts)} × {type(starts[0].algorithm).__name__}"
+    with progress_bar(label, training.rounds, shown=progress) as report:
+        run = drive(
+            LaneStepper.of(steppers),
+            training,
+            names,
+            safe_step=lambda lane_client, multiplier: each_safe(lane_client % clients, multiplier),
+            progress=report,
+        )
+    return [Run(params, run.history.of(slice(i * clients, (i + 1) * clients))) for i, params in enumerate(run.params)]
 
 
 def _solo_losses(federation: Federation, training: Training, solo: Solo | Sequence[float]) -> np.ndarray:
@@ -236,7 +196,7 @@ def _solo_losses(federation: Federation, training: Training, solo: Solo | Sequen
     return losses
 
 
-def _start(federation: Federation, model: Model, training: Training, seed: int, given: Params | None) -> Params:
+def _initial(federation: Federation, model: Model, training: Training, seed: int, given: Params | None) -> Params:
     own = initial_params(model, federation.features, federation.outputs, seed=seed, precision=training.precision)
     if given is None:
         return own
@@ -249,14 +209,9 @@ def _start(federation: Federation, model: Model, training: Training, seed: int, 
     return jax.tree.map(lambda p: np.asarray(p, training.precision), given)
 
 
-def _check_comparison(algorithms: Sequence[Algorithm], seeds: Sequence[int]) -> None:
+def check_methods(algorithms: Sequence[Algorithm], seeds: Sequence[int]) -> None:
     require(algorithms, "compare: there are no methods.", "Give at least one, such as lossgap.FedAvg().")
     require(seeds, "compare: there are no seeds.", "Give at least one.")
     labels = [str(algorithm) for algorithm in algorithms]
     twice = [label for label in labels if labels.count(label) > 1]
     require(not twice, f"compare: {twice and twice[0]} stands twice.", "Leave one out.")
-
-
-def _mean_and_deviation(values: Sequence[float]) -> str:
-    mean = f"{np.mean(values):.4f}"
-    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.4f}"

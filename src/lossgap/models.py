@@ -39,6 +39,8 @@ class Model:
             is all of them. A number keeps the memory of deep networks small, at the price of a second forward pass
             in full-batch training.
         convex: whether every row's loss is convex in the parameters, so that a best local model can be certified.
+        first_kernel: the path of the parameter that is multiplied with the flattened features, such as "['kernel']";
+            with it, features that are zero everywhere cost nothing. None if there is no such parameter.
     """
 
     init: Callable[[Array, Array, int], Params]
@@ -47,6 +49,7 @@ class Model:
     name: str = "custom"
     rows_at_once: int | None = None
     convex: bool = False
+    first_kernel: str | None = None
 
     def outputs(self, params: Params, x: Array) -> Array:
         """The network's outputs [rows, outputs]."""
@@ -103,7 +106,14 @@ def squared_error(outputs: Array, targets: Array) -> Array:
 @functools.cache  # the same arguments give the same Model, so that nothing compiles twice
 def linear(loss: RowLoss | None = None) -> Model:
     """Softmax (or least-squares) regression: x · kernel + bias."""
-    return Model(init=_init_linear, apply=_apply_linear, loss=loss, name=_name("linear", loss), convex=loss is None)
+    return Model(
+        init=_init_linear,
+        apply=_apply_linear,
+        loss=loss,
+        name=_name("linear", loss),
+        convex=loss is None,
+        first_kernel="['kernel']",
+    )
 
 
 def mlp(hidden: tuple[int, ...] = (128,), loss: RowLoss | None = None) -> Model:
@@ -115,7 +125,8 @@ def mlp(hidden: tuple[int, ...] = (128,), loss: RowLoss | None = None) -> Model:
 @functools.cache
 def _mlp(hidden: tuple[int, ...], loss: RowLoss | None) -> Model:
     name = _name(f"mlp({','.join(map(str, hidden))})", loss)
-    return Model(init=functools.partial(_init_mlp, hidden), apply=_apply_mlp, loss=loss, name=name)
+    init = functools.partial(_init_mlp, hidden)
+    return Model(init=init, apply=_apply_mlp, loss=loss, name=name, first_kernel="[0]['kernel']")
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from lossgap.experiment import Result
+from lossgap.result import Result
 
 HALF = 24
 EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -19,9 +19,9 @@ from lossgap import algorithms, models
 from lossgap.algorithms import Algorithm
 from lossgap.engine.run import History
 from lossgap.errors import FileError, SettingError
-from lossgap.experiment import Result
 from lossgap.metrics import ClientRow
 from lossgap.models import Model, Params
+from lossgap.result import Result
 from lossgap.training import Training
 
 FORMAT = "lossgap result"

@@ -15,11 +15,12 @@ from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Glance, Params
 from lossgap.engine.clients import CompiledClients, LocalClients, OneStepClients
+from lossgap.engine.columns import Columns
 from lossgap.engine.problem import problem_of
 from lossgap.engine.run import Carry
 from lossgap.federation import Federation
 from lossgap.models import Model
-from lossgap.training import Training
+from lossgap.training import Training, client_keys
 
 BUFFER = 2**16
 """Numbers of each kind that one segment of a run may note down before the host collects them."""
@@ -32,6 +33,8 @@ class CompiledStepper:
     algorithm: Algorithm
     clients: CompiledClients
     params: Params
+    columns: Columns
+    names: tuple[str, ...]
     every: int
     most_lines: int
 
@@ -49,41 +52,55 @@ class CompiledStepper:
     ) -> Self:
         work = training.local_work
         together = work.one_full_step and "updates" not in algorithm.needs
-        problem = problem_of(federation, training, solo_losses=solo_losses, key=key, blocks=not together)
         kind = OneStepClients if together else LocalClients
-        step_size = jnp.asarray(training.step_size, training.precision)
+        # Personal models come in an arrangement of their own, which `widen` does not know.
+        columns = Columns(None, None) if algorithm.personal else Columns.of(federation, model)
+        problem = problem_of(federation, training, columns, solo_losses=solo_losses, key=key, blocks=not together)
         lines = -(-training.rounds // training.record_every)
         return cls(
             algorithm,
-            kind(problem, step_size, 0, model, work),
+            kind(problem, jnp.asarray(training.step_size, training.precision), 0, model, work),
             params,
+            columns,
+            federation.names,
             every=training.record_every,
             # A power of two, so that runs of nearly the same length share one program.
             most_lines=min(max(1, BUFFER // problem.clients), 1 << (lines - 1).bit_length()),
         )
 
+    def again(self, algorithm: Algorithm, *, params: Params, solo_losses: np.ndarray, key: Array) -> Self:
+        """Another run on the same rows with the same program: other numbers, another start."""
+        problem, names = self.clients.problem, self.names
+        solo = jnp.asarray(solo_losses, problem.solo_losses.dtype)
+        problem = replace(problem, keys=client_keys(key, names), solo_losses=solo)
+        return replace(self, algorithm=algorithm, clients=replace(self.clients, problem=problem), params=params)
+
     def start(self) -> Carry:
-        return self.params, self.algorithm.init(self.params, self.clients.problem.clients)
+        params = self.columns.narrow(self.params)
+        return params, self.algorithm.init(params, self.clients.problem.clients)
 
     def advance(self, carry: Carry, first: int, rounds: int) -> tuple[Carry, Glance]:
-        each = self.every == 1
-        return _segment(
-            self.algorithm, self.clients, carry, first, rounds, self.every, room=self.most_lines, glance_each_round=each
-        )
+        return _segment(self.algorithm, self.clients, carry, first, rounds, **self.recording)
 
     def glance(self, carry: Carry) -> Glance:
         return _glance(self.algorithm, self.clients, carry)
 
+    def finish(self, carry: Carry) -> Params:
+        return self.columns.widen(self.algorithm.evaluated(*carry), self.params)
 
-@partial(jax.jit, static_argnames=("room", "glance_each_round"))
-def _segment(
+    @property
+    def recording(self) -> dict[str, int | bool]:
+        return {"every": self.every, "room": self.most_lines, "glance_each_round": self.every == 1}
+
+
+def segment(
     algorithm: Algorithm,
     clients: CompiledClients,
     carry: Carry,
     first: int,
     rounds: int,
-    every: int,
     *,
+    every: int,
     room: int,
     glance_each_round: bool,
 ) -> tuple[Carry, Glance]:
@@ -109,6 +126,10 @@ def _segment(
     return jax.lax.fori_loop(0, -(-rounds // every), one_line, (carry, book))
 
 
-@jax.jit
-def _glance(algorithm: Algorithm, clients: CompiledClients, carry: Carry) -> Glance:
+def glance(algorithm: Algorithm, clients: CompiledClients, carry: Carry) -> Glance:
+    """What the next round would see."""
     return algorithm.glance(*carry, clients)
+
+
+_segment = partial(jax.jit, static_argnames=("room", "glance_each_round"))(segment)
+_glance = jax.jit(glance)

@@ -14,12 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lossgap.engine.columns import Columns
 from lossgap.federation import Federation, Split, SplitName
 from lossgap.models import Model, Params
 from lossgap.training import Training, client_keys
 
 BLOCK_SPREAD = 1.2
 """The largest client of a block has at most this many times the rows of its smallest."""
+
+
+GAP_SPLITS: tuple[SplitName, SplitName] = ("train", "validation")
+"""The splits that training reads."""
 
 
 @jax.tree_util.register_dataclass
@@ -86,11 +91,11 @@ def blocked_rows(splits: Sequence[Split], dtype: np.dtype, groups: Sequence[Sequ
 
 
 def problem_of(
-    federation: Federation, training: Training, *, solo_losses: np.ndarray, key: Array, blocks: bool
+    federation: Federation, training: Training, columns: Columns, *, solo_losses: np.ndarray, key: Array, blocks: bool
 ) -> Problem:
     """The arrays of a run; `blocks` for clients that hold parameters of their own."""
     dtype = np.dtype(training.precision)
-    train, validation = federation.splits("train"), federation.splits("validation")
+    train, validation = ([columns.split(each) for each in federation.splits(name)] for name in GAP_SPLITS)
     groups = similar_sizes(federation.rows().tolist())
     return Problem(
         train=blocked_rows(train, dtype, groups) if blocks else (flat_rows(train, dtype),),

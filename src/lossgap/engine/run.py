@@ -46,6 +46,10 @@ class Stepper(Protocol):
         """What the next round would see."""
         ...
 
+    def finish(self, carry: Carry) -> Params:
+        """The parameters to use."""
+        ...
+
 
 @dataclass(frozen=True)
 class History:
@@ -60,13 +64,17 @@ class History:
     def __len__(self) -> int:
         return len(self.rounds)
 
+    def of(self, clients: slice) -> "History":
+        """The history of some clients."""
+        columns = (getattr(self, f.name)[:, clients] for f in fields(self) if f.name != "rounds")
+        return History(self.rounds, *columns)
+
 
 @dataclass(frozen=True)
 class Run:
     """How a run ended, and how it got there."""
 
     params: Params
-    state: State
     history: History
 
 
@@ -91,8 +99,7 @@ def drive(
         note(glance, np.arange(first, first + rounds, training.record_every))
         progress(first + rounds)
     note(jax.tree.map(lambda a: a[None], stepper.glance(carry)), np.array([training.rounds]))
-    params, state = jax.tree.map(np.asarray, carry)
-    return Run(params, state, _joined(parts))
+    return Run(jax.tree.map(np.asarray, stepper.finish(carry)), _joined(parts))
 
 
 def paced(total: int, *, every: int, most: int) -> Iterator[tuple[int, int]]:

@@ -104,6 +104,9 @@ class SequentialStepper:
     def glance(self, carry: Carry) -> Glance:
         return self.algorithm.glance(*carry, self._clients(self.training.rounds))
 
+    def finish(self, carry: Carry) -> Params:
+        return self.algorithm.evaluated(*carry)
+
     def _clients(self, round: int) -> SequentialClients:
         return SequentialClients(self.learners, self.training, self.solo_losses, round)
 

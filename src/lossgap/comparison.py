@@ -1,0 +1,80 @@
+"""Several methods over several seeds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lossgap.algorithms.base import Algorithm
+from lossgap.experiment import check_methods, train
+from lossgap.federation import Federation
+from lossgap.models import Model
+from lossgap.result import Result
+from lossgap.solo import Stop, train_solo
+from lossgap.table import Table
+from lossgap.training import Training
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several methods on the same seeds."""
+
+    seeds: tuple[int, ...]
+    results: Mapping[str, tuple[Result, ...]]  # by method, one result per seed
+
+    def table(self) -> Table:
+        """One row per method: mean over seeds, and the standard deviation (ddof = 1) where there are several."""
+        measures = {
+            "worst gap": lambda s: s.max_gap,
+            "best gap": lambda s: s.min_gap,
+            "gap variance": lambda s: s.gap_variance,
+            "accuracy": lambda s: s.mean_accuracy,
+            "worst accuracy": lambda s: s.worst_accuracy,
+            "worse off than alone": lambda s: len(s.worse_off),
+        }
+        rows = []
+        for label, results in self.results.items():
+            summaries = [result.summary() for result in results]
+            rows.append((label, *(_mean_and_deviation(list(map(of, summaries))) for of in measures.values())))
+        return Table(("method", *measures), tuple(rows))
+
+    def __str__(self) -> str:
+        seeds = (
+            f"mean ± standard deviation (ddof = 1) over {len(self.seeds)} seeds" if len(self.seeds) > 1 else "one seed"
+        )
+        return f"{self.table()}\n{seeds}: {', '.join(map(str, self.seeds))}"
+
+
+def compare(
+    make_federation: Callable[..., Federation],
+    model: Model,
+    algorithms: Sequence[Algorithm],
+    training: Training = Training(),
+    *,
+    seeds: Sequence[int] = (0,),
+    stop: Stop = "converged",
+    progress: bool | None = None,
+) -> Comparison:
+    """Train every method on every seed; solo models are trained once per seed and shared.
+
+    Args:
+        make_federation: called as `make_federation(seed=seed)`, such as `lossgap.datasets.synthetic`.
+        model, algorithms, training: as for `train`.
+        seeds: each gives a federation, an initialisation and its batches.
+        stop: how each client trains alone, see `train_solo`.
+        progress: show progress bars; by default on a terminal.
+    """
+    check_methods(algorithms, seeds)
+    results: dict[str, list[Result]] = {str(algorithm): [] for algorithm in algorithms}
+    for seed in seeds:
+        federation = make_federation(seed=seed)
+        solo = train_solo(federation, model, training, stop=stop, seed=seed, progress=progress)
+        for algorithm in algorithms:
+            result = train(federation, model, algorithm, training, seed=seed, solo=solo, progress=progress)
+            results[str(algorithm)].append(result)
+    return Comparison(tuple(seeds), {label: tuple(each) for label, each in results.items()})
+
+
+def _mean_and_deviation(values: Sequence[float]) -> str:
+    mean = f"{np.mean(values):.4f}"
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.4f}"
