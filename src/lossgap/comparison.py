@@ -30,7 +30,7 @@ class Comparison:
             "gap variance": lambda s: s.gap_variance,
             "accuracy": lambda s: s.mean_accuracy,
             "worst accuracy": lambda s: s.worst_accuracy,
-            "worse off than alone": lambda s: len(s.worse_off),
+            "better off than alone": lambda s: s.appeal,
         }
         rows = []
         for label, results in self.results.items():
