@@ -1,6 +1,7 @@
 # Every target sets up what it needs: a fresh machine has Python 3.11 or newer, make and gcc, and no packages.
 
 PYTHON ?= python3
+export LOSSGAP_CACHE ?= .cache
 BIN := .venv/bin
 READY := .venv/.ready
 

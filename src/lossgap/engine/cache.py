@@ -15,7 +15,7 @@ def keep_programs() -> None:
     LOSSGAP_CACHE=off leaves JAX as it is.
     """
     wish = os.environ.get("LOSSGAP_CACHE")
-    if wish == "off" or jax.config.jax_compilation_cache_dir is not None:
+    if wish == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = Path(wish) if wish else home / "lossgap"

@@ -65,6 +65,9 @@ class OneStepClients(CompiledClients):
 
         _, pull_back, plain = jax.vjp(losses, params, has_aux=True)
         scales = jnp.broadcast_to(self.step_size * multipliers, plain.shape)
+        # Multipliers that are constants would be folded into other sums than those that a method computes. With the
+        # barrier both take the same way, and λ = 0 is FedAvg to the last bit.
+        scales, plain = jax.lax.optimization_barrier((scales, plain))  # type: ignore[no-untyped-call]
         updates = SharedGradient(lambda c: pull_back(c.astype(plain.dtype))[0], scales)
         return self._replies(updates, self._measured(params, plain), jnp.full_like(plain, jnp.nan))
 
