@@ -64,6 +64,7 @@ def train(
         engine: the compiled engine, or its plain twin `lossgap.engine.sequential.SequentialStepper.of`.
         progress: show a progress bar; by default on a terminal.
     """
+    _check_participation(federation, algorithm, training)
     if solo is None:
         solo = train_solo(federation, model, training, seed=seed, progress=progress)
     start = _Start(
@@ -102,6 +103,8 @@ def train_many(
         solo: as for `train`; by default trained anew for each seed.
     """
     check_methods(algorithms, seeds)
+    for algorithm in algorithms:
+        _check_participation(federation, algorithm, training)
     starts = []
     for seed in seeds:
         alone = solo or train_solo(federation, model, training, seed=seed, progress=progress)
@@ -178,6 +181,17 @@ def _side_by_side(
             progress=report,
         )
     return [Run(params, run.history.of(slice(i * clients, (i + 1) * clients))) for i, params in enumerate(run.params)]
+
+
+def _check_participation(federation: Federation, algorithm: Algorithm, training: Training) -> None:
+    clients = len(federation.clients)
+    some = training.participants(clients)
+    require(
+        some is None or not algorithm.needs_everyone,
+        f"{algorithm} needs every client each round, and participation={training.participation} lets {some} of "
+        f"{clients} take part.",
+        "Use Eagle or QFFL, or participation=1.",
+    )
 
 
 def _solo_losses(federation: Federation, training: Training, solo: Solo | Sequence[float]) -> np.ndarray:

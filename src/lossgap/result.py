@@ -54,8 +54,9 @@ class Result:
         return Summary.of(self.clients)
 
     def verdict(self) -> str:
-        """Who is helped and who is harmed, in one plain sentence."""
-        return f"{self.algorithm} {verdict(self.clients)}."
+        """Who is helped and who is harmed, in one plain sentence, and what the method has to say of the run."""
+        remarks = self.algorithm.remarks(self.history.rounds, self.history.gap)
+        return " ".join([f"{self.algorithm} {verdict(self.clients)}.", *remarks])
 
     def table(self) -> Table:
         """One row per client."""

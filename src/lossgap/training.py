@@ -16,6 +16,9 @@ from jax import Array
 
 from lossgap.errors import require
 
+PARTICIPATION = np.uint32(2**32 - 1)
+"""Folded into a round's key where its epochs fold in 0, 1, …"""
+
 Params = Any
 Walk = tuple[Params, Params]
 """A client's parameters on their way, and their velocity (None without momentum)."""
@@ -45,6 +48,7 @@ class Training:
         precision: "float32" or "float64".
         gap_split: the rows on which loss gaps are measured: "validation", as in the paper, or "train".
         record_every: rounds between two lines of the history.
+        participation: the share of clients, drawn anew each round, who take part in it.
     """
 
     rounds: int = 1000
@@ -55,6 +59,7 @@ class Training:
     precision: Literal["float32", "float64"] = "float32"
     gap_split: Literal["validation", "train"] = "validation"
     record_every: int = 1
+    participation: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("rounds", "local_steps", "local_epochs", "batch_size", "record_every"):
@@ -72,6 +77,11 @@ class Training:
             f"Training: step_size is {self.step_size}.",
             "Use a positive number such as 0.1.",
         )
+        require(
+            0 < self.participation <= 1,
+            f"Training: participation is {self.participation}.",
+            "Use a share above 0 and up to 1, such as 0.3; 1 is everybody.",
+        )
         for name, choices in (("precision", ("float32", "float64")), ("gap_split", ("validation", "train"))):
             choice = getattr(self, name)
             require(
@@ -83,6 +93,11 @@ class Training:
     @property
     def local_work(self) -> "LocalWork":
         return LocalWork(self.local_steps, self.local_epochs, self.batch_size)
+
+    def participants(self, clients: int) -> int | None:
+        """How many of the clients take part in a round; None if everybody does."""
+        some = max(1, round(self.participation * clients))
+        return None if some == clients else some
 
 
 @dataclass(frozen=True)
@@ -125,6 +140,15 @@ def client_keys(key: Array, names: Sequence[str]) -> Array:
     """Each client's own stream of random numbers, [client]: other clients' names and number do not change it."""
     numbers = np.array([zlib.crc32(name.encode()) for name in names], np.uint32)
     return jax.vmap(jax.random.fold_in, (None, 0))(key, numbers)
+
+
+def drawn(keys: Array, round: Array | int, participants: int) -> Array:
+    """The numbers of those who take part in a round, in ascending order. Each client draws a lot of its own."""
+
+    def lot(key: Array) -> Array:
+        return jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, round), PARTICIPATION), dtype=jnp.uint32)
+
+    return jnp.sort(jnp.argsort(jax.vmap(lot)(keys))[:participants])
 
 
 def shuffle(key: Array, rows: Count, room: int) -> Array:

@@ -44,6 +44,10 @@ class AFL(Algorithm):
     def __post_init__(self) -> None:
         require(self.mixture_step >= 0, f"AFL: mixture_step is {self.mixture_step}.", "Use a number ≥ 0 such as 0.1.")
 
+    @property
+    def needs_everyone(self) -> bool:
+        return True
+
     def init(self, params: Params, clients: int) -> State:
         mixture = jnp.full(clients, 1 / clients)
         return (mixture, jnp.zeros(()), jax.tree.map(jnp.zeros_like, params)) if self.average else (mixture,)

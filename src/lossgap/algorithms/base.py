@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from lossgap.algorithms.value import value
@@ -33,7 +34,7 @@ Measurement = Literal["loss_at_global", "gaps", "updates", "loss_after"]
 
 
 class Updates(Protocol):
-    """The clients' updates Δ_k = θ − θ_k, held in whichever form their engine computes fastest.
+    """The updates Δ_k = θ − θ_k of those who answered, held in whichever form their engine computes fastest.
 
     A method that looks at single updates, or lets clients keep models of their own, lists "updates" in its `needs`.
     """
@@ -43,34 +44,43 @@ class Updates(Protocol):
         ...
 
     def inner_products(self) -> Array:
-        """⟨Δ_k, Δ_j⟩, [client, client]."""
+        """⟨Δ_k, Δ_j⟩, [answer, answer]."""
         ...
 
     def squared_norms(self) -> Array:
-        """‖Δ_k‖², [client]."""
+        """‖Δ_k‖², [answer]."""
         ...
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Measured:
-    """What clients say of one model before they train on it, each [client]."""
+    """What those clients who answered say of one model before they train on it, each [answer]."""
 
     loss_at_global: Array  # F_k(θ), on training rows
     validation_loss: Array
     gaps: Array  # r_k(θ)
+    who: Array | None = None  # [answer] their numbers in ascending order; None: everybody answered
+
+    def own(self, per_client: Array) -> Array:
+        """From a record of all clients [client, ...], what belongs to those who answered."""
+        return per_client if self.who is None else per_client[self.who]
+
+    def filed(self, record: Array, news: Array) -> Array:
+        """A record of all clients [client, ...], with the news [answer, ...] of those who answered."""
+        return news if self.who is None else record.at[self.who].set(news)
 
 
 @dataclass(frozen=True)
 class Replies:
-    """What comes back from the clients in one round."""
+    """What comes back in one round from the clients who answered."""
 
     updates: Updates
     measured: Measured  # at θ, before local work
-    rows: Array  # [client] training rows
-    steps: Array  # [client] local steps taken
+    rows: Array  # [answer] training rows
+    steps: Array  # [answer] local steps taken
     step_size: Array
-    loss_after: Array  # [client] training loss of θ_k, after local work
+    loss_after: Array  # [answer] training loss of θ_k, after local work
 
     @property
     def loss_at_global(self) -> Array:
@@ -81,7 +91,7 @@ class Replies:
         return self.measured.gaps
 
     @property
-    def clients(self) -> int:
+    def answers(self) -> int:
         return self.rows.shape[0]
 
 
@@ -99,18 +109,23 @@ class LocalRule(Protocol):
 
 
 class Clients(Protocol):
-    """The parties of one round, wherever they run."""
+    """The parties of one round, wherever they run. Some of them may not answer, all round long."""
+
+    @property
+    def everyone(self) -> Self:
+        """The same parties, all of them answering: what a simulation may look at for its records."""
+        ...
 
     def measure(self, params: Params) -> Measured:
         """Losses and gaps of one model."""
         ...
 
     def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies:
-        """A round of local work from one θ, every gradient scaled by its client's multiplier."""
+        """A round of local work from one θ, every gradient scaled by its client's multiplier, [client] or one."""
         ...
 
     def walk(self, starts: Params, rule: LocalRule) -> Params:
-        """A round of local work from a start of each client's own, [client, ...]; where each arrives."""
+        """A round of local work from a start of each client's own, [client, ...]; where each arrives or stays."""
         ...
 
 
@@ -120,11 +135,12 @@ class Glance:
     """What a round saw at the θ it started from: a line of the history."""
 
     measured: Measured
-    multipliers: Array  # [client]
+    multipliers: Array  # [answer]
 
     @classmethod
     def of(cls, measured: Measured, multipliers: Array) -> Self:
-        return cls(measured, jnp.broadcast_to(multipliers, measured.gaps.shape))
+        own = measured.own(multipliers) if multipliers.ndim else multipliers
+        return cls(measured, jnp.broadcast_to(own, measured.gaps.shape))
 
 
 @value
@@ -149,6 +165,11 @@ class Algorithm:
         """Whether clients are asked for their measurements at θ before they train (one more exchange of scalars)."""
         return False
 
+    @property
+    def needs_everyone(self) -> bool:
+        """Whether every client has to answer in each round."""
+        return False
+
     def init(self, params: Params, clients: int) -> State:
         return ()
 
@@ -168,7 +189,7 @@ class Algorithm:
         return None
 
     def weights(self, state: State, replies: Replies) -> tuple[Array, State]:
-        """Aggregation weights, [client], and the next state."""
+        """Aggregation weights, [answer], and the next state."""
         raise TypeError(f"{type(self).__name__} must define `weights` or override `server_step`.")
 
     def server_step(self, params: Params, state: State, replies: Replies) -> tuple[Params, State]:
@@ -186,14 +207,17 @@ class Algorithm:
 
     def glance(self, params: Params, state: State, clients: Clients) -> Glance:
         """What the next round would see, without taking it."""
-        measured = clients.measure(params)
         if self.looks_first:
-            state = self.observe(state, measured)
-        return Glance.of(measured, self.multipliers(state))
+            state = self.observe(state, clients.measure(params))
+        return Glance.of(clients.everyone.measure(params), self.multipliers(state))
 
     def evaluated(self, params: Params, state: State) -> Params:
         """The parameters to use once training has ended; [client, ...] if `personal`."""
         return params
+
+    def remarks(self, rounds: np.ndarray, gaps: np.ndarray) -> tuple[str, ...]:
+        """What a user should know of how a run went, given the gaps [line, client] at some rounds [line]."""
+        return ()
 
     def served(self, model: Model) -> Model:
         """The network that those parameters belong to."""
@@ -210,5 +234,5 @@ def local_objective(model: Model, rule: LocalRule, start: Params) -> Objective:
 
 
 def uniform_weights(replies: Replies) -> Array:
-    """1/K each: every client counts the same, however many rows it holds."""
-    return jnp.full(replies.clients, 1 / replies.clients)
+    """1/K each: every client that answered counts the same, however many rows it holds."""
+    return jnp.full(replies.answers, 1 / replies.answers)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Clients, Glance, Measurement, Params, State
@@ -55,6 +56,13 @@ class Ditto(Algorithm):
             f"Ditto: its base {self.base} is personal already.",
             "Use a base that trains one shared model.",
         )
+
+    @property
+    def needs_everyone(self) -> bool:
+        return self.base.needs_everyone
+
+    def remarks(self, rounds: np.ndarray, gaps: np.ndarray) -> tuple[str, ...]:
+        return self.base.remarks(rounds, gaps)
 
     def init(self, params: Params, clients: int) -> State:
         personal = jax.tree.map(lambda p: jnp.broadcast_to(p, (clients, *jnp.shape(p))), params)

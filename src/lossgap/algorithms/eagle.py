@@ -1,13 +1,22 @@
 """EAGLE: loss gap parity (Erraji, Perrot and Bellet, AISTATS 2026)."""
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Measured, Measurement, Params, Replies, State, uniform_weights
 from lossgap.algorithms.value import static, value
 from lossgap.errors import require
+
+UNHEARD = np.iinfo(np.int32).max
+"""The age of a gap that a client has not told yet."""
+
+LEVELLED = 0.01
+"""Nats by which the worst gap may rise before we call it levelling down."""
 
 
 def gap_multipliers(gaps: Array, gap_penalty: Array | float) -> Array:
@@ -20,12 +29,28 @@ def gap_multipliers(gaps: Array, gap_penalty: Array | float) -> Array:
     return 1 + 4 * gap_penalty * K / (K - 1) * (gaps - gaps.mean())
 
 
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class GapBook:
+    """What the server remembers: each client's last gap, how many rounds old it is, and λ."""
+
+    gaps: Array  # [client]
+    age: Array  # [client]
+    penalty: Array
+
+
 @value
 class Eagle(Algorithm):
     """Train for a small spread of the loss gaps r_k(θ) = L_k(θ) − L_k*.
 
         w_k = 1 + 4λ/(K−1) Σ_k' (r_k − r_k')            scales client k's gradients during the next round
         θ  ← mean_k θ_k                                  every client counts the same
+
+    Given a variance ε of the gaps in place of λ, λ follows by dual ascent, rising while the gaps vary more than that:
+
+        λ ← max(0, λ + s · clip(Var(r)/ε − 1, −1, 1))
+
+    A client that is absent keeps the last gap that it told; one that has told none stands at the mean of the others.
 
     Args:
         gap_penalty: λ. Zero is FedAvg; towards infinity every gap becomes the same, for better or worse.
@@ -34,18 +59,29 @@ class Eagle(Algorithm):
         lag: 1 uses the gaps at the previous round's θ (the paper's algorithm), 0 those at the current θ (the paper's
             proofs) for one more exchange of scalars per round.
         multiplier_range: bounds (low, high) on the normalised multipliers; None, the paper, leaves them free.
+        target_variance: ε of ε-loss gap parity, for which λ is raised and lowered from `gap_penalty`, or zero, on.
+        penalty_step: s, the most that λ moves in one round.
+        forget_after: rounds after which an absent client's last gap no longer counts; None is never.
     """
 
-    gap_penalty: float
+    gap_penalty: float | None = None
     normalize: Literal["unit", "sqrt-k"] | None = static(default="unit")
     lag: Literal[0, 1] = static(default=1)
     multiplier_range: tuple[float, float] | None = None
+    target_variance: float | None = None
+    penalty_step: float = 0.01
+    forget_after: int | None = None
 
     needs: ClassVar[frozenset[Measurement]] = frozenset({"gaps"})
 
     def __post_init__(self) -> None:
         require(
-            self.gap_penalty >= 0,
+            self.gap_penalty is not None or self.target_variance is not None,
+            "Eagle: neither gap_penalty nor target_variance is given.",
+            "Give gap_penalty=1.0 for a fixed λ, or target_variance=0.01 to have λ found for it.",
+        )
+        require(
+            self.gap_penalty is None or self.gap_penalty >= 0,
             f"Eagle: gap_penalty is {self.gap_penalty}, which would reward uneven gaps.",
             "Use a number ≥ 0; 0 is FedAvg.",
         )
@@ -58,24 +94,45 @@ class Eagle(Algorithm):
         if self.multiplier_range is not None:
             low, high = self.multiplier_range
             require(low < high, f"Eagle: multiplier_range is ({low}, {high}).", "Give (low, high) with low < high.")
+        for name in ("target_variance", "penalty_step", "forget_after"):
+            number = getattr(self, name)
+            require(number is None or number > 0, f"Eagle: {name} is {number}.", "Use a number > 0.")
 
     @property
     def looks_first(self) -> bool:
         return self.lag == 0
 
     def init(self, params: Params, clients: int) -> State:
-        return self._scaled(jnp.ones(clients))
+        zeros = jnp.zeros(clients)
+        return GapBook(zeros, jnp.full(clients, UNHEARD), jnp.asarray(self.gap_penalty or 0.0, zeros.dtype))
 
     def observe(self, state: State, measured: Measured) -> State:
-        return self._scaled(gap_multipliers(measured.gaps, self.gap_penalty))
+        older = jnp.where(state.age < UNHEARD, state.age + 1, UNHEARD)
+        age = measured.filed(older, jnp.zeros_like(measured.gaps, older.dtype))
+        book = GapBook(measured.filed(state.gaps, measured.gaps), age, state.penalty)
+        return book if self.target_variance is None else self._ascended(book, self.target_variance)
 
     def multipliers(self, state: State) -> Array:
-        return state
+        return self._scaled(gap_multipliers(self._gaps(state), state.penalty))
 
     def weights(self, state: State, replies: Replies) -> tuple[Array, State]:
         if self.lag == 1:
             state = self.observe(state, replies.measured)
         return uniform_weights(replies), state
+
+    def remarks(self, rounds: np.ndarray, gaps: np.ndarray) -> tuple[str, ...]:
+        return () if self.target_variance is None else (_outcome(self.target_variance, rounds, gaps),)
+
+    def _gaps(self, state: State) -> Array:
+        """The gaps that count; whose gap is unknown or too old stands at the mean of the others."""
+        known = state.age <= (UNHEARD - 1 if self.forget_after is None else self.forget_after)
+        mean = jnp.where(known, state.gaps, 0).sum() / jnp.maximum(known.sum(), 1)
+        return jnp.where(known, state.gaps, mean)
+
+    def _ascended(self, book: GapBook, target: Array | float) -> GapBook:
+        excess = self._gaps(book).var(ddof=1) / target - 1
+        penalty = jnp.maximum(0, book.penalty + self.penalty_step * jnp.clip(excess, -1, 1))
+        return GapBook(book.gaps, book.age, penalty.astype(book.penalty.dtype))
 
     def _scaled(self, multipliers: Array) -> Array:
         # Root mean square first: it is exactly 1 for equal multipliers, so that λ = 0 is FedAvg to the last bit.
@@ -86,3 +143,22 @@ class Eagle(Algorithm):
         if self.multiplier_range is not None:
             multipliers = jnp.clip(multipliers, *self.multiplier_range)
         return multipliers
+
+
+def _outcome(target: float, rounds: np.ndarray, gaps: np.ndarray) -> str:
+    """Whether the variance of the gaps [line, client] came down to its target, and at what price."""
+    variance, worst = gaps.var(axis=1, ddof=1), gaps.max(axis=1)
+    if variance[-1] > target:
+        # Not at the price of a worse worst gap: at the start, say, all gaps are large and alike.
+        best = min(np.flatnonzero(worst <= worst[-1]), key=lambda line: variance[line])
+        return (
+            f"The target variance {target:g} was not reached: it ended at {variance[-1]:.3g}. The best that was seen "
+            f"without a larger worst gap is {variance[best]:.3g}, at round {rounds[best]}."
+        )
+    lowest = worst.argmin()
+    if worst[-1] > worst[lowest] + LEVELLED:
+        return (
+            f"The target variance {target:g} was reached by levelling down: the worst gap is {worst[-1]:.3g}, and was "
+            f"{worst[lowest]:.3g} at round {rounds[lowest]} with a variance of {variance[lowest]:.3g}."
+        )
+    return f"The target variance {target:g} was reached: {variance[-1]:.3g}."

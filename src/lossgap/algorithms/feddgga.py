@@ -31,6 +31,10 @@ class FedDGGA(Algorithm):
     def __post_init__(self) -> None:
         require(0 <= self.step <= 1, f"FedDGGA: step is {self.step}.", "Use a number from 0 to 1.")
 
+    @property
+    def needs_everyone(self) -> bool:
+        return True
+
     def init(self, params: Params, clients: int) -> State:
         return jnp.full(clients, 1 / clients), jnp.full(clients, jnp.nan)
 

@@ -1,5 +1,6 @@
 """FOCUS (Chu et al., 2023, arXiv 2207.10265): clusters of models by expectation maximisation."""
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import jax
@@ -43,9 +44,10 @@ class Focus(Algorithm):
     def round(self, params: Params, state: State, clients: Clients) -> tuple[Params, State, Glance]:
         models, log_mixture = state
         replies = [clients.train(model, jnp.ones(()), self) for model in _unstacked(models)]
+        said = replies[0].measured
         losses = jnp.stack([reply.loss_at_global for reply in replies], axis=1)
-        log_mixture = jax.nn.log_softmax(log_mixture - losses, axis=1)
-        mixture = jnp.exp(log_mixture)
+        own = jax.nn.log_softmax(said.own(log_mixture) - losses, axis=1)
+        log_mixture, mixture = said.filed(log_mixture, own), jnp.exp(own)
         shares = mixture / jnp.maximum(mixture.sum(axis=0), SMALL)
         moved = [
             jax.tree.map(jnp.subtract, model, reply.updates.combine(share))
@@ -56,7 +58,8 @@ class Focus(Algorithm):
 
     def glance(self, params: Params, state: State, clients: Clients) -> Glance:
         models, log_mixture = state
-        return self._mixed([clients.measure(model) for model in _unstacked(models)], jnp.exp(log_mixture))
+        everyone = clients.everyone
+        return self._mixed([everyone.measure(model) for model in _unstacked(models)], jnp.exp(log_mixture))
 
     def evaluated(self, params: Params, state: State) -> Params:
         models, log_mixture = state
@@ -67,8 +70,9 @@ class Focus(Algorithm):
         return _mixture_of(model)
 
     def _mixed(self, measured: list[Measured], mixture: Array) -> Glance:
-        mean = jax.tree.map(lambda *each: (jnp.stack(each, axis=1) * mixture).sum(axis=1), *measured)
-        return Glance.of(mean, jnp.ones(()))
+        losses = [replace(each, who=None) for each in measured]
+        mean = jax.tree.map(lambda *each: (jnp.stack(each, axis=1) * mixture).sum(axis=1), *losses)
+        return Glance.of(replace(mean, who=measured[0].who), jnp.ones(()))
 
 
 def _mixture_of(model: Model) -> Model:

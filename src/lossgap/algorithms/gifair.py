@@ -44,6 +44,10 @@ class Gifair(Algorithm):
             "Name at least two, or leave groups out to compare clients.",
         )
 
+    @property
+    def needs_everyone(self) -> bool:
+        return True
+
     def init(self, params: Params, clients: int) -> State:
         require(
             self.groups is None or len(self.groups) == clients,

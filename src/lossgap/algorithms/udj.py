@@ -50,8 +50,12 @@ class Udj(Algorithm):
 
     def weights(self, state: State, replies: Replies) -> tuple[Array, State]:
         F, eta, p = replies.loss_at_global + EPSILON, replies.step_size, self.power
-        gamma = jnp.ones_like(F) if self.desert is None else jnp.stack([jnp.asarray(g, F.dtype) for g in self.desert])
+        gamma = jnp.ones_like(F) if self.desert is None else replies.measured.own(self._desert(F))
         # The factor p (max F)^(p−1) is common to all terms and cancels.
         pressure = gamma * (F / F.max()) ** (p - 1)
         h = pressure / eta + (p - 1) * pressure / F * replies.updates.squared_norms() / eta**2
         return pressure / eta / h.sum(), state
+
+    def _desert(self, like: Array) -> Array:
+        assert self.desert is not None
+        return jnp.stack([jnp.asarray(gamma, like.dtype) for gamma in self.desert])

@@ -6,8 +6,8 @@ backward product. `LocalClients` hold parameters of their own for several steps 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from lossgap.algorithms.base import LocalRule, Measured, Params, Replies, Update
 from lossgap.engine.problem import Problem, Rows, client_losses
 from lossgap.engine.updates import UNDECLARED, SharedGradient, StackedUpdates
 from lossgap.models import Model
-from lossgap.training import Batch, LocalWork, local_update
+from lossgap.training import Batch, LocalWork, drawn, local_update
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,16 @@ class CompiledClients(ABC):
     round: Array | int  # its number
     model: Model = field(metadata={"static": True})
     work: LocalWork = field(metadata={"static": True})
+    participants: int | None = field(metadata={"static": True})  # how many answer each round; None: everybody
+
+    @property
+    def everyone(self) -> Self:
+        return replace(self, participants=None)
+
+    @property
+    def who(self) -> Array | None:
+        """Those who answer this round. The others' work is computed as well and left aside: shapes stay the same."""
+        return None if self.participants is None else drawn(self.problem.keys, self.round, self.participants)
 
     @abstractmethod
     def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies: ...
@@ -43,12 +53,14 @@ class CompiledClients(ABC):
         problem = self.problem
         validation = client_losses(self.model, params, (problem.validation,), problem.clients)
         loss = validation if problem.gap_split == "validation" else loss_at_global
-        return Measured(loss_at_global, validation, loss - problem.solo_losses)
+        everyone = Measured(loss_at_global, validation, loss - problem.solo_losses)
+        who = self.who
+        return everyone if who is None else replace(jax.tree.map(lambda a: a[who], everyone), who=who)
 
     def _replies(self, updates: Updates, measured: Measured, loss_after: Array) -> Replies:
-        rows = self.problem.rows
+        rows = measured.own(self.problem.rows)
         steps = jnp.broadcast_to(self.work.steps(rows), rows.shape)
-        return Replies(updates, measured, rows, steps, self.step_size, loss_after)
+        return Replies(updates, measured, rows, steps, self.step_size, measured.own(loss_after))
 
 
 @jax.tree_util.register_dataclass
@@ -68,8 +80,13 @@ class OneStepClients(CompiledClients):
         # Multipliers that are constants would be folded into other sums than those that a method computes. With the
         # barrier both take the same way, and λ = 0 is FedAvg to the last bit.
         scales, plain = jax.lax.optimization_barrier((scales, plain))  # type: ignore[no-untyped-call]
-        updates = SharedGradient(lambda c: pull_back(c.astype(plain.dtype))[0], scales)
-        return self._replies(updates, self._measured(params, plain), jnp.full_like(plain, jnp.nan))
+        measured = self._measured(params, plain)
+
+        def pulled_back(c: Array) -> Params:
+            return pull_back(measured.filed(jnp.zeros_like(plain), c.astype(plain.dtype)))[0]
+
+        updates = SharedGradient(pulled_back, measured.own(scales))
+        return self._replies(updates, measured, jnp.full_like(plain, jnp.nan))
 
     def walk(self, starts: Params, rule: LocalRule) -> Params:
         raise TypeError(UNDECLARED)
@@ -88,7 +105,8 @@ class LocalClients(CompiledClients):
             return moved, self.model.batch_loss(jax.tree.map(jnp.subtract, params, moved), *rows)
 
         stacked, loss_after = self._each(update)
-        return self._replies(StackedUpdates(stacked), self.measure(params), loss_after)
+        measured = self.measure(params)
+        return self._replies(StackedUpdates(jax.tree.map(measured.own, stacked)), measured, loss_after)
 
     def walk(self, starts: Params, rule: LocalRule) -> Params:
         def arrive(k: Array, rows: Batch, block: Rows) -> Params:
@@ -96,7 +114,8 @@ class LocalClients(CompiledClients):
             moved = self._moved(start, jnp.ones((), self.step_size.dtype), k, rows, block, rule)
             return jax.tree.map(jnp.subtract, start, moved)
 
-        return self._each(arrive)
+        arrived, who = self._each(arrive), self.who
+        return arrived if who is None else jax.tree.map(lambda start, end: start.at[who].set(end[who]), starts, arrived)
 
     def _each(self, function: Callable[[Array, Batch, Rows], Any]) -> Any:
         """`function(client, its rows, its block)` for every client, stacked in client order."""

@@ -59,7 +59,14 @@ class CompiledStepper:
         lines = -(-training.rounds // training.record_every)
         return cls(
             algorithm,
-            kind(problem, jnp.asarray(training.step_size, training.precision), 0, model, work),
+            kind(
+                problem,
+                jnp.asarray(training.step_size, training.precision),
+                0,
+                model,
+                work,
+                training.participants(problem.clients),
+            ),
             params,
             columns,
             federation.names,
@@ -82,15 +89,16 @@ class CompiledStepper:
     def advance(self, carry: Carry, first: int, rounds: int) -> tuple[Carry, Glance]:
         return _segment(self.algorithm, self.clients, carry, first, rounds, **self.recording)
 
-    def glance(self, carry: Carry) -> Glance:
-        return _glance(self.algorithm, self.clients, carry)
+    def glance(self, carry: Carry, round: int) -> Glance:
+        return _glance(self.algorithm, self.clients, carry, round)
 
     def finish(self, carry: Carry) -> Params:
         return self.columns.widen(self.algorithm.evaluated(*carry), self.params)
 
     @property
     def recording(self) -> dict[str, int | bool]:
-        return {"every": self.every, "room": self.most_lines, "glance_each_round": self.every == 1}
+        everyone_each_round = self.every == 1 and self.clients.participants is None
+        return {"every": self.every, "room": self.most_lines, "glance_each_round": everyone_each_round}
 
 
 def segment(
@@ -126,9 +134,9 @@ def segment(
     return jax.lax.fori_loop(0, -(-rounds // every), one_line, (carry, book))
 
 
-def glance(algorithm: Algorithm, clients: CompiledClients, carry: Carry) -> Glance:
-    """What the next round would see."""
-    return algorithm.glance(*carry, clients)
+def glance(algorithm: Algorithm, clients: CompiledClients, carry: Carry, round: int) -> Glance:
+    """What this round would see."""
+    return algorithm.glance(*carry, replace(clients, round=round))
 
 
 _segment = partial(jax.jit, static_argnames=("room", "glance_each_round"))(segment)

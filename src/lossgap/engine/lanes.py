@@ -48,8 +48,8 @@ class LaneStepper:
         carry, lines = _segments(self.algorithms, self.clients, carry, first, rounds, **recording)
         return carry, jax.tree.map(lambda a: jnp.moveaxis(a, 0, 1).reshape(a.shape[1], -1), lines)
 
-    def glance(self, carry: Carry) -> Glance:
-        return jax.tree.map(lambda a: a.reshape(-1), _glances(self.algorithms, self.clients, carry))
+    def glance(self, carry: Carry, round: int) -> Glance:
+        return jax.tree.map(lambda a: a.reshape(-1), _glances(self.algorithms, self.clients, carry, round))
 
     def finish(self, carry: Carry) -> Params:
         """The parameters of every lane, as a tuple."""
@@ -77,8 +77,8 @@ def _segments(
 
 
 @jax.jit
-def _glances(algorithms: Algorithm, clients: CompiledClients, carry: Carry) -> Glance:
-    return jax.vmap(glance, in_axes=(0, _axes(clients), 0))(algorithms, clients, carry)
+def _glances(algorithms: Algorithm, clients: CompiledClients, carry: Carry, round: int) -> Glance:
+    return jax.vmap(glance, in_axes=(0, _axes(clients), 0, None))(algorithms, clients, carry, round)
 
 
 def _stacked(trees: Sequence[Any]) -> Any:

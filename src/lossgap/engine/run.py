@@ -42,8 +42,8 @@ class Stepper(Protocol):
         """`rounds` rounds from round `first` on, and a stacked glance [line, client] at every `record_every`-th."""
         ...
 
-    def glance(self, carry: Carry) -> Glance:
-        """What the next round would see."""
+    def glance(self, carry: Carry, round: int) -> Glance:
+        """What this round would see, without taking it."""
         ...
 
     def finish(self, carry: Carry) -> Params:
@@ -98,7 +98,7 @@ def drive(
         carry, glance = stepper.advance(carry, first, rounds)
         note(glance, np.arange(first, first + rounds, training.record_every))
         progress(first + rounds)
-    note(jax.tree.map(lambda a: a[None], stepper.glance(carry)), np.array([training.rounds]))
+    note(jax.tree.map(lambda a: a[None], stepper.glance(carry, training.rounds)), np.array([training.rounds]))
     return Run(jax.tree.map(np.asarray, stepper.finish(carry)), _joined(parts))
 
 

@@ -5,7 +5,7 @@ also runs learners that are not made of JAX.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import jax
@@ -19,7 +19,7 @@ from lossgap.engine.run import Carry
 from lossgap.engine.updates import StackedUpdates
 from lossgap.federation import Federation
 from lossgap.models import Model
-from lossgap.training import Training
+from lossgap.training import Training, client_keys, drawn
 
 
 @dataclass(frozen=True)
@@ -30,34 +30,48 @@ class SequentialClients:
     training: Training
     solo_losses: Array
     round: int
+    who: Array | None  # those who answer; None: everybody
+
+    @property
+    def everyone(self) -> Self:
+        return replace(self, who=None)
+
+    @property
+    def answering(self) -> Sequence[Learner]:
+        return self.learners if self.who is None else [self.learners[k] for k in self.who]
 
     def measure(self, params: Params) -> Measured:
         train, validation = (
-            jnp.array([learner.loss(params, split) for learner in self.learners]) for split in ("train", "validation")
+            jnp.array([learner.loss(params, split) for learner in self.answering]) for split in ("train", "validation")
         )
         loss = validation if self.training.gap_split == "validation" else train
-        return Measured(train, validation, loss - self.solo_losses)
+        solo_losses = self.solo_losses if self.who is None else self.solo_losses[self.who]
+        return Measured(train, validation, loss - solo_losses, self.who)
 
     def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies:
-        multipliers = jnp.broadcast_to(multipliers, (len(self.learners),))
+        learners, measured = self.answering, self.measure(params)
+        multipliers = measured.own(jnp.broadcast_to(multipliers, (len(self.learners),)))
         updates = [
             learner.fit(params, multiplier, round=self.round, rule=rule)
-            for learner, multiplier in zip(self.learners, multipliers, strict=True)
+            for learner, multiplier in zip(learners, multipliers, strict=True)
         ]
         arrived = [jax.tree.map(jnp.subtract, params, update) for update in updates]
         return Replies(
             updates=StackedUpdates(_stacked(updates)),
-            measured=self.measure(params),
-            rows=jnp.array([learner.rows for learner in self.learners]),
-            steps=jnp.array([learner.steps for learner in self.learners]),
+            measured=measured,
+            rows=jnp.array([learner.rows for learner in learners]),
+            steps=jnp.array([learner.steps for learner in learners]),
             step_size=jnp.asarray(self.training.step_size),
-            loss_after=jnp.array([each.loss(own, "train") for each, own in zip(self.learners, arrived, strict=True)]),
+            loss_after=jnp.array([each.loss(own, "train") for each, own in zip(learners, arrived, strict=True)]),
         )
 
     def walk(self, starts: Params, rule: LocalRule) -> Params:
         arrived = []
         for k, learner in enumerate(self.learners):
             start = jax.tree.map(lambda a: a[k], starts)  # noqa: B023 - used before k moves on
+            if self.who is not None and k not in self.who:
+                arrived.append(start)
+                continue
             update = learner.fit(start, jnp.ones(()), round=self.round, rule=rule)
             arrived.append(jax.tree.map(jnp.subtract, start, update))
         return _stacked(arrived)
@@ -72,6 +86,7 @@ class SequentialStepper:
     training: Training
     params: Params
     solo_losses: Array
+    keys: Array  # [client]
     most_lines: int = 1000
 
     @classmethod
@@ -87,7 +102,8 @@ class SequentialStepper:
         key: Array,
     ) -> Self:
         learners = [JaxLearner(client, model, training, key) for client in federation.clients]
-        return cls(algorithm, learners, training, params, jnp.asarray(solo_losses, training.precision))
+        solo, keys = jnp.asarray(solo_losses, training.precision), client_keys(key, federation.names)
+        return cls(algorithm, learners, training, params, solo, keys)
 
     def start(self) -> Carry:
         return self.params, self.algorithm.init(self.params, len(self.learners))
@@ -95,20 +111,23 @@ class SequentialStepper:
     def advance(self, carry: Carry, first: int, rounds: int) -> tuple[Carry, Glance]:
         lines = []
         for t in range(first, first + rounds):
-            params, state, glance = self.algorithm.round(*carry, self._clients(t))
-            carry = params, state
+            clients = self._clients(t)
             if t % self.training.record_every == 0:
-                lines.append(glance)
+                lines.append(self.algorithm.glance(*carry, clients))
+            params, state, _ = self.algorithm.round(*carry, clients)
+            carry = params, state
         return carry, _stacked(lines)
 
-    def glance(self, carry: Carry) -> Glance:
-        return self.algorithm.glance(*carry, self._clients(self.training.rounds))
+    def glance(self, carry: Carry, round: int) -> Glance:
+        return self.algorithm.glance(*carry, self._clients(round))
 
     def finish(self, carry: Carry) -> Params:
         return self.algorithm.evaluated(*carry)
 
     def _clients(self, round: int) -> SequentialClients:
-        return SequentialClients(self.learners, self.training, self.solo_losses, round)
+        participants = self.training.participants(len(self.learners))
+        who = None if participants is None else drawn(self.keys, round, participants)
+        return SequentialClients(self.learners, self.training, self.solo_losses, round, who)
 
 
 def _stacked(trees: Sequence[Params]) -> Params:
