@@ -1,0 +1,96 @@
+"""How values spread, name by name."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from lossgap.charts import marks
+from lossgap.charts.figure import Figure
+from lossgap.charts.frame import WIDTH, series_class
+from lossgap.charts.rows import Row, row_chart
+from lossgap.charts.scale import Scale, shows
+
+CROWD = 60
+"""With more points than this, a row's points are small."""
+
+
+def boxes(
+    groups: Mapping[str, Sequence[float]],
+    *,
+    x: str,
+    title: str = "",
+    log: bool = False,
+    names: Sequence[str] = (),
+    width: float = WIDTH,
+) -> Figure:
+    """A row per name: a box from quartile to quartile with the median, and every value as a point.
+
+    Args:
+        groups: values by name.
+        x: what the values are, with units.
+        names: what each point of a row is, such as clients, shown when a reader points at it.
+    """
+    kept = {name: [float(v) for v in values] for name, values in groups.items()}
+    labels = list(kept)
+
+    def draw(number: int, middle: float, across: Scale) -> str:
+        values = kept[labels[number]]
+        kind, usable = series_class(number), sorted(v for v in values if shows(v, log))
+        size = 0.55 if len(values) > CROWD else 0.8
+        points = [
+            marks.dot(
+                (across(v), middle + _scatter(i, len(values)) * 9),
+                f"fill {kind}",
+                f"{names[i] if names else labels[number]}: {marks.shown(v)}",
+                scale=size,
+            )
+            for i, v in enumerate(values)
+            if shows(v, log)
+        ]
+        return "\n".join([_box(usable, middle, across, kind), *points])
+
+    everything = [v for values in kept.values() for v in values]
+    return row_chart(
+        [Row(name) for name in labels],
+        draw,
+        everything,
+        x=x,
+        title=title,
+        description=_description(kept, x),
+        width=width,
+        row_height=34,
+        log=log,
+    )
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Linear between the neighbours."""
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    return ordered[low] + (place - low) * (ordered[min(low + 1, len(ordered) - 1)] - ordered[low])
+
+
+def _box(ordered: Sequence[float], middle: float, across: Scale, kind: str) -> str:
+    if len(ordered) < 3:
+        return ""
+    first, median, third = (across(quantile(ordered, share)) for share in (0.25, 0.5, 0.75))
+    low, high = across(ordered[0]), across(ordered[-1])
+    whiskers = marks.segment((low, middle), (first, middle), f"thin {kind}") + marks.segment(
+        (third, middle), (high, middle), f"thin {kind}"
+    )
+    inner = marks.box(first, middle - 12, third - first, 24, f"band {kind}")
+    return whiskers + inner + marks.segment((median, middle - 12), (median, middle + 12), f"line {kind}")
+
+
+def _scatter(number: int, count: int) -> float:
+    """A place in −1…1 that keeps neighbours apart and is the same every time."""
+    return 0.0 if count < 3 else 2 * ((number * 0.618034) % 1) - 1
+
+
+def _description(groups: Mapping[str, Sequence[float]], x: str) -> str:
+    parts = []
+    for name, values in groups.items():
+        ordered = sorted(v for v in values if math.isfinite(v))
+        if ordered:
+            ends = (marks.shown(v) for v in (ordered[0], quantile(ordered, 0.5), ordered[-1]))
+            parts.append("{}: {}, {}, {}".format(name, *ends))
+    return f"{x}, smallest, median and largest. " + "; ".join(parts)
