@@ -21,16 +21,28 @@ GOLDEN_RATIO = (np.sqrt(5) - 1) / 2
 
 @dataclass(frozen=True)
 class Split:
-    """Rows: features `x` [rows, ...] and targets `y` [rows]."""
+    """Rows: features `x` [rows, ...] and targets `y` [rows].
 
-    x: np.ndarray
+    Args:
+        kept: the features as they are kept. Images may be kept as one byte a pixel.
+        y: the targets.
+        unit: the kept number that stands for 1, such as 255 for bytes; None if features are kept as they are.
+    """
+
+    kept: np.ndarray
     y: np.ndarray
+    unit: float | None = None
+
+    @property
+    def x(self) -> np.ndarray:
+        """The features. With a `unit` they are floats, made anew each time."""
+        return self.kept if self.unit is None else np.divide(self.kept, self.unit, dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, rows: np.ndarray) -> "Split":
-        return Split(self.x[rows], self.y[rows])
+        return Split(self.kept[rows], self.y[rows], self.unit)
 
 
 @dataclass(frozen=True)
@@ -67,13 +79,13 @@ class Federation:
         for client in self.clients:
             for name, rows in client.splits:
                 whose = f"Client {client.name!r}, {name} split"
-                check_rows(whose, rows.x, rows.y, features=self.features, classes=self.classes)
+                check_rows(whose, rows.kept, rows.y, features=self.features, classes=self.classes)
         _warn_of_single_class(self)
 
     @classmethod
     def from_splits(
         cls,
-        splits: Mapping[str, Mapping[SplitName, Pair]],
+        splits: Mapping[str, Mapping[SplitName, "Pair | Split"]],
         *,
         classes: int | None = None,
         task: Task | None = None,
@@ -94,14 +106,14 @@ class Federation:
                 f"Client {name!r} has no {' and no '.join(missing)} split.",
                 'Give "train", "validation" and "test", or use Federation.from_arrays, which splits rows for you.',
             )
-            rows = (Split(*as_rows(f"Client {name!r}, {part} split", *parts[part], task)) for part in SPLITS)
+            rows = (_as_split(f"Client {name!r}, {part} split", parts[part], task) for part in SPLITS)
             clients.append(Client(name, *rows))
         return cls(tuple(clients), classes=classes or _classes_of(clients, task))
 
     @classmethod
     def from_arrays(
         cls,
-        arrays: Mapping[str, Pair],
+        arrays: Mapping[str, "Pair | Split"],
         *,
         fractions: Fractions = (0.6, 0.2, 0.2),
         seed: int = 0,
@@ -122,8 +134,8 @@ class Federation:
         check_fractions(fractions)
         check_task(task)
         clients = []
-        for name, (x, y) in arrays.items():
-            rows = Split(*as_rows(f"Client {name!r}", x, y, task))
+        for name, given in arrays.items():
+            rows = _as_split(f"Client {name!r}", given, task)
             require_data(
                 len(rows) >= len(SPLITS),
                 f"Client {name!r} has {len(rows)} rows, too few for training, validation and test rows.",
@@ -172,7 +184,7 @@ class Federation:
     @property
     def features(self) -> tuple[int, ...]:
         """The shape of one row."""
-        return self.clients[0].train.x.shape[1:]
+        return self.clients[0].train.kept.shape[1:]
 
     def splits(self, name: SplitName) -> list[Split]:
         """One split of each client."""
@@ -193,9 +205,14 @@ class Federation:
 
 def deal(
     rows: Split, owners: Iterable[np.ndarray], names: Callable[[int], str] = "client {}".format
-) -> dict[str, Pair]:
+) -> dict[str, Split]:
     """Rows of one data set as clients' arrays, given each owner's row numbers."""
-    return {names(k): (rows.x[own], rows.y[own]) for k, own in enumerate(owners)}
+    return {names(k): rows.take(own) for k, own in enumerate(owners)}
+
+
+def _as_split(whose: str, rows: Pair | Split, task: Task | None) -> Split:
+    x, y, unit = (rows.kept, rows.y, rows.unit) if isinstance(rows, Split) else (*rows, None)
+    return Split(*as_rows(whose, x, y, task), unit)
 
 
 def _classes_of(clients: Sequence[Client], task: Task | None) -> int | None:

@@ -1,6 +1,7 @@
-"""Data sets that need no download."""
+"""Data sets, ready as federations."""
 
 from lossgap.datasets.digits import digits
+from lossgap.datasets.images import emnist, fashion_mnist, mnist
 from lossgap.datasets.synthetic import synthetic, two_clients
 
-__all__ = ["digits", "synthetic", "two_clients"]
+__all__ = ["digits", "emnist", "fashion_mnist", "mnist", "synthetic", "two_clients"]

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from lossgap import partition
-from lossgap.federation import Federation, Fractions, Split, deal
-
-MIN_ROWS = 10
+from lossgap.datasets.divide import by_class
+from lossgap.federation import Federation, Fractions, Split
 
 
 def digits(
@@ -19,5 +17,4 @@ def digits(
 
     bunch = load_digits()
     rows = Split((bunch.images / 16).astype(np.float32), bunch.target)
-    owners = partition.dirichlet(rows.y, clients, alpha, seed=seed, min_rows=MIN_ROWS)
-    return Federation.from_arrays(deal(rows, owners), fractions=fractions, seed=seed, classes=10)
+    return by_class(rows, clients=clients, alpha=alpha, seed=seed, fractions=fractions, classes=10)

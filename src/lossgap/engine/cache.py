@@ -5,6 +5,8 @@ from pathlib import Path
 
 import jax
 
+from lossgap.datasets.home import user_cache
+
 SECONDS = 0.1
 """Programs that compile faster than this are not worth a file."""
 
@@ -17,8 +19,7 @@ def keep_programs() -> None:
     wish = os.environ.get("LOSSGAP_CACHE")
     if wish == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(wish) if wish else home / "lossgap"
+    folder = Path(wish) if wish else user_cache()
     settings = {
         "jax_compilation_cache_dir": str(folder / "programs"),
         "jax_persistent_cache_min_compile_time_secs": SECONDS,

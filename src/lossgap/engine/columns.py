@@ -31,11 +31,13 @@ class Columns:
         if model.first_kernel is None:
             return cls(None, None)
         splits = [*federation.splits("train"), *federation.splits("validation")]
-        used = np.any([split.x.reshape(len(split), -1).any(axis=0) for split in splits], axis=0)
+        used = np.any([split.kept.reshape(len(split), -1).any(axis=0) for split in splits], axis=0)
         return cls(np.flatnonzero(used) if used.mean() < WORTH_IT else None, model.first_kernel)
 
     def split(self, split: Split) -> Split:
-        return split if self.used is None else Split(split.x.reshape(len(split), -1)[:, self.used], split.y)
+        if self.used is None:
+            return split
+        return Split(split.kept.reshape(len(split), -1)[:, self.used], split.y, split.unit)
 
     def narrow(self, params: Params) -> Params:
         """Parameters for the features in use."""

@@ -1,0 +1,34 @@
+"""Where data sets lie on this machine."""
+
+import os
+from pathlib import Path
+
+from lossgap.errors import FileError
+
+
+def user_cache() -> Path:
+    """The folder that belongs to lossgap among the user's caches."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lossgap"
+
+
+def folder() -> Path:
+    """The folder of all data sets, one folder each: LOSSGAP_DATA, or `data` in the user's cache."""
+    wish = os.environ.get("LOSSGAP_DATA")
+    return Path(wish).expanduser() if wish else user_cache() / "data"
+
+
+def find(*parts: str) -> Path | None:
+    """A data set's file as it is published or unpacked: with or without .gz. None if neither is there."""
+    path = folder().joinpath(*parts)
+    return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)
+
+
+def need(*parts: str, name: str) -> Path:
+    """As `find`, but a file that is not there is an error that says how to get the data set `name`."""
+    path = find(*parts)
+    if path is None:
+        raise FileError(
+            f"{folder().joinpath(*parts)}: neither this file nor the same with .gz is there. Run `lossgap data fetch "
+            f"{name}`, or set LOSSGAP_DATA to the folder that holds {parts[0]}/."
+        )
+    return path
