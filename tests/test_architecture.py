@@ -21,7 +21,8 @@ FLOORS = [
     ("result",),
     ("experiment",),
     ("comparison",),
-    ("store", "picture", "config"),
+    ("store", "picture", "arguments"),
+    ("config",),
     ("cli",),
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}

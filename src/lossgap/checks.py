@@ -1,16 +1,18 @@
 """What rows must be like before anything is trained on them. Every refusal names whose rows, the cause and the fix."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lossgap.errors import DataError, require, require_data
+from lossgap.errors import DataError, is_count, repeated, require, require_data
 
 Task = Literal["classification", "regression"]
 
 MOST_WHOLE_NUMBERS = 100
+LARGEST_LABEL = 2**31 - 2  # labels are int32, and so is their number
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -21,8 +23,16 @@ def check_names(names: Sequence[str]) -> None:
         f"The federation has one client, {names[0]!r}: with nobody to compare with there is no fairness to measure.",
         "Give at least two clients.",
     )
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    require_data(not doubled, f"The client name {doubled[:1]} stands twice.", "Give each client its own name.")
+    twice = repeated(names)
+    require_data(not twice, f"The client name {twice[0] if twice else ''!r} stands twice.", "Give each its own name.")
+
+
+def check_classes(classes: int | None) -> None:
+    require(
+        classes is None or (is_count(classes) and classes > 1),
+        f"classes is {classes}.",
+        "Give a whole number of at least 2, or leave it out.",
+    )
 
 
 def check_fractions(fractions: Sequence[float]) -> None:
@@ -43,7 +53,7 @@ def check_task(task: Task | None) -> None:
 
 def as_rows(whose: str, x: ArrayLike, y: ArrayLike, task: Task | None) -> tuple[np.ndarray, np.ndarray]:
     """Features [rows, ...] and targets [rows], as arrays of numbers: labels are int32, numbers to predict floating."""
-    x, y = np.asarray(x), np.asarray(y)
+    x, y = _array(whose, "features", x), _array(whose, "targets", y)
     for what, a in (("features", x), ("targets", y)):
         require_data(
             a.dtype.kind in "biuf",
@@ -58,18 +68,19 @@ def as_rows(whose: str, x: ArrayLike, y: ArrayLike, task: Task | None) -> tuple[
     )
     if task == "regression":
         return x, y.astype(np.float64)
-    whole = y.dtype.kind in "biu" or (task == "classification" and (y % 1 == 0).all())
-    return x, y.astype(np.int32) if whole else y
+    return x, _labels(whose, y) if task == "classification" or y.dtype.kind in "biu" else y
 
 
-def classes_among(targets: Iterable[np.ndarray], task: Task | None) -> int | None:
-    """The number of classes that integer targets imply; None for numbers."""
-    targets = list(targets)
-    if any(y.dtype.kind == "f" for y in targets):
-        if task is None:
-            _refuse_labels_as_floats(np.concatenate(targets))
-        return None
-    return max((int(y.max()) for y in targets if len(y)), default=1) + 1
+def classes_among(targets: Mapping[str, Sequence[np.ndarray]], task: Task | None) -> int | None:
+    """The number of classes that integer targets imply, at least two; None for numbers. Targets by client."""
+    floating = [name for name, splits in targets.items() if any(y.dtype.kind == "f" for y in splits)]
+    every = [y for splits in targets.values() for y in splits]
+    if not floating:  # if all rows are of class 0, there must be another one somewhere
+        return 1 + max([1, *(int(y.max()) for y in every if len(y))])
+    if task is None:
+        _refuse_labels_as_floats(np.concatenate(every))
+        _refuse_labels_here_and_numbers_there(floating, targets)
+    return None
 
 
 def check_rows(whose: str, x: np.ndarray, y: np.ndarray, *, features: tuple[int, ...], classes: int | None) -> None:
@@ -80,10 +91,46 @@ def check_rows(whose: str, x: np.ndarray, y: np.ndarray, *, features: tuple[int,
         f"{whose}: rows have shape {x.shape[1:]}, those of the first client {features}.",
         "Give every client the same features in the same order.",
     )
+    require_data(math.prod(features), f"{whose}: rows have no features.", "Give each row at least one number.")
     _check_finite(whose, "features", x)
     _check_finite(whose, "targets", y)
     if classes is not None:
         _check_labels(whose, y, classes)
+
+
+def _array(whose: str, what: str, values: ArrayLike) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(
+            f"{whose}: the {what} do not form an array. Give features [rows, ...], every row as long as the others."
+        ) from None
+
+
+def _labels(whose: str, y: np.ndarray) -> np.ndarray:
+    require_data(
+        y.dtype.kind in "biu" or (y % 1 == 0).all(),
+        f"{whose}: labels are to be classes, but some are no whole numbers.",
+        'Number the classes from 0, or say task="regression".',
+    )
+    largest = int(np.abs(y, dtype=np.float64).max(initial=0)) if y.dtype.kind != "b" else 1
+    require_data(
+        largest <= LARGEST_LABEL,
+        f"{whose}: a label is {largest}.",
+        f"Number the classes from 0; {LARGEST_LABEL} is the largest number that fits.",
+    )
+    return y.astype(np.int32)
+
+
+def _refuse_labels_here_and_numbers_there(floating: Sequence[str], targets: Mapping[str, Sequence[np.ndarray]]) -> None:
+    whole = [name for name in targets if name not in floating]
+    kinds = sorted({str(y.dtype) for y in targets[floating[0]]})
+    require_data(
+        not whole,
+        f"Client {floating[0]!r} has targets of type {', '.join(kinds)}, client {whole[0] if whole else ''!r} whole "
+        "numbers: classes or numbers?",
+        'Give all clients targets of one kind, or say task="regression".',
+    )
 
 
 def _refuse_labels_as_floats(targets: np.ndarray) -> None:

@@ -1,26 +1,25 @@
 """A run described in a TOML file, checked before any work begins, with messages that name the key."""
 
-import difflib
-import inspect
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError, validate_call
-
 from lossgap import algorithms, datasets, models
 from lossgap.algorithms import Algorithm
-from lossgap.errors import FileError, SettingError
+from lossgap.arguments import Settings, call, checked, known, nearest
+from lossgap.errors import FileError, LossgapError, SettingError
+from lossgap.experiment import check_seeds
 from lossgap.federation import Federation
 from lossgap.models import Model
 from lossgap.solo import Stop
 from lossgap.training import Training
 
 T = TypeVar("T")
-Settings = Mapping[str, Any]
 
 MODELS: Mapping[str, Callable[..., Model]] = {"linear": models.linear, "mlp": models.mlp, "cnn": models.cnn}
 METHODS: Mapping[str, Callable[..., Algorithm]] = {
@@ -44,6 +43,9 @@ class RunSettings:
     solo: Stop = "converged"
     out: str = "runs"
 
+    def __post_init__(self) -> None:
+        check_seeds(self.seeds, "run")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
@@ -60,100 +62,98 @@ def read(path: str | Path) -> Config:
     """Read and check a file; nothing is trained or downloaded yet."""
     path = Path(path)
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise FileError(f"{path} does not exist. Check the path, or start from examples/compare.toml.") from None
     except (OSError, UnicodeDecodeError) as problem:
         raise FileError(f"{path} cannot be read: {problem}.") from problem
     except tomllib.TOMLDecodeError as problem:
         raise FileError(f"{path} is not valid TOML: {problem}.") from problem
-    try:
-        return checked(settings, base=path.parent)
-    except SettingError as problem:
-        raise SettingError(f"{path}: {problem}") from problem
+    with _naming(path):
+        config = from_settings(settings, base=path.parent)
+    return replace(config, make_federation=partial(_made, config.make_federation, path))
 
 
-def checked(settings: Settings, *, base: Path = Path()) -> Config:
+def from_settings(settings: Settings, *, base: Path = Path()) -> Config:
     """Settings as values; relative paths start at `base`."""
-    _known(settings, SECTIONS, "section")
+    known(settings, SECTIONS, "section")
     for section in ("federation", "methods"):
         if not settings.get(section):
             raise SettingError(f"there is no [{section}] section. See examples/compare.toml for one.")
     return Config(
-        make_federation=_federation(settings["federation"], base),
-        model=_named(MODELS, settings.get("model", {"name": "linear"}), "model"),
-        training=build(Training, settings.get("training", {}), "training"),
-        methods=tuple(_named(METHODS, method, "methods") for method in _list(settings["methods"])),
-        run=build(RunSettings, settings.get("run", {}), "run"),
+        make_federation=_federation(_section(settings, "federation"), base),
+        model=_named(MODELS, _section(settings, "model") or {"name": "linear"}, "model"),
+        training=call(Training, _section(settings, "training"), "training"),
+        methods=tuple(_method(method, "methods") for method in _methods(settings["methods"])),
+        run=call(RunSettings, _section(settings, "run"), "run"),
     )
 
 
-def build(target: Callable[..., T], settings: Settings, where: str) -> T:
-    """Call `target` with settings that are checked against its signature."""
-    _check_keys(target, settings, where)
-    try:
-        if isinstance(target, type):
-            return TypeAdapter(target).validate_python(dict(settings))
-        return validate_call(target)(**settings)
-    except ValidationError as problem:
-        raise SettingError(_explained(problem, where)) from problem
+def _section(settings: Settings, name: str) -> Settings:
+    section = settings.get(name, {})
+    if not isinstance(section, Mapping):
+        raise SettingError(
+            f"{name}: {section!r} is no section. Write [{name}] on a line of its own, settings below it."
+        )
+    return section
+
+
+def _methods(methods: Any) -> Sequence[Settings]:
+    methods = [methods] if isinstance(methods, Mapping) else methods
+    if not isinstance(methods, list) or not all(isinstance(method, Mapping) for method in methods):
+        raise SettingError(
+            f"methods: {methods!r} is no section. Write [[methods]] and below it `name = …`, once for each method."
+        )
+    return methods
 
 
 def _federation(settings: Settings, base: Path) -> Callable[..., Federation]:
+    if "table" in settings and "dataset" in settings:
+        raise SettingError("federation: both table and dataset are given. Keep one of them.")
     if "table" in settings:
-        table = dict(settings) | {"table": str(base / str(settings["table"]))}
-        _check_keys(Federation.from_table, table, "federation")
-        return partial(Federation.from_table, **table)
-    kind = _find(DATASETS, settings, "federation", key="dataset")
-    rest = {key: value for key, value in settings.items() if key != "dataset"}
-    _check_keys(kind, rest, "federation")
-    return lambda seed: build(kind, {"seed": seed, **rest}, "federation")
+        return _seeded(Federation.from_table, dict(settings) | {"table": str(base / str(settings["table"]))})
+    return _seeded(*_found(DATASETS, settings, "federation", key="dataset"))
+
+
+def _seeded(make: Callable[..., Federation], settings: Settings) -> Callable[..., Federation]:
+    """A federation for each seed; one that the settings name is kept for all of them."""
+    arguments = checked(make, settings, "federation")
+    return lambda seed: make(**{"seed": seed, **arguments})
+
+
+def _method(settings: Any, where: str) -> Algorithm:
+    """A method, and the one that it is built on."""
+    if not isinstance(settings, Mapping):
+        raise SettingError(f"{where}: {settings!r} is no method. Write [{where}] and below it `name = …`.")
+    kind, rest = _found(METHODS, settings, where, key="name")
+    bases = {name for name, hint in typing.get_type_hints(kind).items() if hint is Algorithm}
+    built = {name: _method(rest[name], f"{where}.{name}") for name in bases & rest.keys()}
+    return call(kind, {**rest, **built}, settings["name"])
 
 
 def _named(kinds: Mapping[str, Callable[..., T]], settings: Settings, where: str) -> T:
-    kind = _find(kinds, settings, where, key="name")
-    return build(kind, {key: value for key, value in settings.items() if key != "name"}, where)
+    return call(*_found(kinds, settings, where, key="name"), where)
 
 
-def _find(kinds: Mapping[str, T], settings: Settings, where: str, *, key: str) -> T:
+def _found(kinds: Mapping[str, T], settings: Settings, where: str, *, key: str) -> tuple[T, Settings]:
+    """What the settings name, and the other settings."""
     name = str(settings.get(key))
     if name not in kinds:
-        cause = f"{where}.{key}: {name!r} is unknown" if key in settings else f"{where}: there is no {key}"
-        raise SettingError(f"{cause}.{_nearest(name, kinds)} Known are {', '.join(kinds)}.")
-    return kinds[name]
+        cause = f"{where}.{key}: {name!r} is unknown.{nearest(name, kinds)}"
+        cause = cause if key in settings else f"{where}: there is no {key}."
+        raise SettingError(f"{cause} Known are {', '.join(kinds)}.")
+    return kinds[name], {each: setting for each, setting in settings.items() if each != key}
 
 
-def _check_keys(target: Callable[..., object], settings: Settings, where: str) -> None:
-    parameters = inspect.signature(target).parameters
-    _known(settings, parameters, where)
-    missing = [name for name, p in parameters.items() if p.default is p.empty and name not in settings]
-    if missing and missing != ["self"]:
-        raise SettingError(f"{where}: {missing[0]} is missing. Add a line `{missing[0]} = …`.")
+def _made(make: Callable[..., Federation], path: Path, *, seed: int) -> Federation:
+    with _naming(path):
+        return make(seed=seed)
 
 
-def _known(settings: Settings, names: Iterable[str], where: str) -> None:
-    for key in settings:
-        if key not in (names := list(names)):
-            raise SettingError(
-                f"{where}: the key {key!r} is unknown.{_nearest(key, names)} Known are {', '.join(names)}."
-            )
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    by_lower = {each.lower(): each for each in names}
-    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-    return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
-
-
-def _explained(problem: ValidationError, where: str) -> str:
-    first = problem.errors()[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, SettingError):
-        return str(cause)
-    key = ".".join([where, *(str(part) for part in first["loc"][:1])])
-    wish = first["msg"][0].lower() + first["msg"][1:]
-    return f"{key}: {first['input']!r} does not fit: {wish}."
-
-
-def _list(methods: Any) -> Sequence[Settings]:
-    return [methods] if isinstance(methods, Mapping) else methods
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """What goes wrong is told with the file that it follows from."""
+    try:
+        yield
+    except LossgapError as problem:
+        raise type(problem)(f"{path}: {problem}") from problem

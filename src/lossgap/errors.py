@@ -1,5 +1,12 @@
 """Errors that name the client, the cause and the fix."""
 
+import math
+from collections.abc import Hashable, Sequence
+from numbers import Integral, Real
+from typing import TypeVar
+
+H = TypeVar("H", bound=Hashable)
+
 
 class LossgapError(Exception):
     """Anything that lossgap refuses or cannot finish. Its message says what to do about it."""
@@ -35,3 +42,18 @@ def require_data(condition: object, cause: str, fix: str) -> None:
     """Refuse rows: whose they are and what is wrong with them, then what to do about it."""
     if not condition:
         raise DataError(f"{cause} {fix}")
+
+
+def is_count(number: object) -> bool:
+    """Whether this is a whole number of at least 1."""
+    return isinstance(number, Integral) and not isinstance(number, bool) and int(number) >= 1
+
+
+def is_positive(number: object) -> bool:
+    """Whether this is a finite number above zero."""
+    return isinstance(number, Real) and not isinstance(number, bool) and 0 < float(number) < math.inf
+
+
+def repeated(names: Sequence[H]) -> list[H]:
+    """What stands more than once, in order of first appearance."""
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]

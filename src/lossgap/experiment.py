@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import jax
@@ -12,7 +13,7 @@ from lossgap.engine.compiled import CompiledStepper
 from lossgap.engine.curvature import safe_steps
 from lossgap.engine.lanes import LaneStepper
 from lossgap.engine.run import Run, Stepper, drive
-from lossgap.errors import require
+from lossgap.errors import repeated, require
 from lossgap.federation import Federation
 from lossgap.metrics import client_rows
 from lossgap.models import BATCHES, Model, initial_params
@@ -64,20 +65,17 @@ def train(
         engine: the compiled engine, or its plain twin `lossgap.engine.sequential.SequentialStepper.of`.
         progress: show a progress bar; by default on a terminal.
     """
-    _check_participation(federation, algorithm, training)
+    params = _initial(federation, model, training, seed, initial_params)
+    check_fit([algorithm], federation, training, params)
     if solo is None:
         solo = train_solo(federation, model, training, seed=seed, progress=progress)
-    start = _Start(
-        algorithm,
-        seed,
-        params=_initial(federation, model, training, seed, initial_params),
-        solo_losses=_solo_losses(federation, training, solo),
-    )
+    start = _Start(algorithm, seed, params=params, solo_losses=_solo_losses(federation, training, solo))
     with jax.enable_x64(training.precision == "float64"):
         stepper = engine(federation, model, algorithm, training, **start.of_engine())
         safe_step = safe_steps(federation, model, start.params)
         with progress_bar(str(algorithm), training.rounds, shown=progress) as report:
-            run = drive(stepper, training, federation.names, safe_step=safe_step, progress=report)
+            label = f"Training with {algorithm}"
+            run = drive(stepper, training, federation.names, safe_step=safe_step, label=label, progress=report)
         return start.result(federation, model, training, run)
 
 
@@ -103,12 +101,12 @@ def train_many(
         solo: as for `train`; by default trained anew for each seed.
     """
     check_methods(algorithms, seeds)
-    for algorithm in algorithms:
-        _check_participation(federation, algorithm, training)
     starts = []
     for seed in seeds:
-        alone = solo or train_solo(federation, model, training, seed=seed, progress=progress)
-        losses, params = _solo_losses(federation, training, alone), _initial(federation, model, training, seed, None)
+        params = _initial(federation, model, training, seed, None)
+        check_fit(algorithms, federation, training, params)
+        alone = train_solo(federation, model, training, seed=seed, progress=progress) if solo is None else solo
+        losses = _solo_losses(federation, training, alone)
         starts += [_Start(algorithm, seed, params=params, solo_losses=losses) for algorithm in algorithms]
     results: dict[int, Result] = {}
     with jax.enable_x64(training.precision == "float64"):
@@ -170,31 +168,41 @@ def _side_by_side(
     steppers = [first, *(first.again(start.algorithm, **start.of_engine()) for start in starts[1:])]
     names = [f"{name} under {start.algorithm}" for start in starts for name in federation.names]
     clients = len(federation.names)
-    each_safe = safe_steps(federation, model, starts[0].params)
+    safe_step = safe_steps(federation, model, starts[0].params)
     label = f"{len(starts)} × {type(starts[0].algorithm).__name__}"
     with progress_bar(label, training.rounds, shown=progress) as report:
         run = drive(
             LaneStepper.of(steppers),
             training,
             names,
-            safe_step=lambda lane_client, multiplier: each_safe(lane_client % clients, multiplier),
+            safe_step=safe_step,
             progress=report,
         )
     return [Run(params, run.history.of(slice(i * clients, (i + 1) * clients))) for i, params in enumerate(run.params)]
 
 
-def _check_participation(federation: Federation, algorithm: Algorithm, training: Training) -> None:
+def check_fit(algorithms: Sequence[Algorithm], federation: Federation, training: Training, params: Params) -> None:
+    """Refuse, before anything is trained, settings that do not suit these clients."""
     clients = len(federation.clients)
     some = training.participants(clients)
-    require(
-        some is None or not algorithm.needs_everyone,
-        f"{algorithm} needs every client each round, and participation={training.participation} lets {some} of "
-        f"{clients} take part.",
-        "Use Eagle or QFFL, or participation=1.",
-    )
+    for algorithm in algorithms:
+        jax.eval_shape(partial(algorithm.init, clients=clients), params)
+        require(
+            some is None or not algorithm.needs_everyone,
+            f"{algorithm} needs every client each round, and participation={training.participation} lets {some} of "
+            f"{clients} take part.",
+            "Use Eagle or QFFL, or participation=1.",
+        )
 
 
 def _solo_losses(federation: Federation, training: Training, solo: Solo | Sequence[float]) -> np.ndarray:
+    if isinstance(solo, Solo):
+        owners = [client.name for client in solo.clients]
+        require(
+            owners == list(federation.names),
+            f"train: solo is about {', '.join(owners)}, the federation about {', '.join(federation.names)}.",
+            "Train solo models on this federation, with its clients in this order.",
+        )
     losses = solo.losses(training.gap_split) if isinstance(solo, Solo) else np.asarray(solo, np.float64)
     require(
         losses.shape == (len(federation.clients),),
@@ -225,7 +233,14 @@ def _initial(federation: Federation, model: Model, training: Training, seed: int
 
 def check_methods(algorithms: Sequence[Algorithm], seeds: Sequence[int]) -> None:
     require(algorithms, "compare: there are no methods.", "Give at least one, such as lossgap.FedAvg().")
-    require(seeds, "compare: there are no seeds.", "Give at least one.")
-    labels = [str(algorithm) for algorithm in algorithms]
-    twice = [label for label in labels if labels.count(label) > 1]
+    check_seeds(seeds, "compare")
+    twice = repeated([str(algorithm) for algorithm in algorithms])
     require(not twice, f"compare: {twice and twice[0]} stands twice.", "Leave one out.")
+
+
+def check_seeds(seeds: Sequence[int], whose: str) -> None:
+    """At least one seed, each of them once and none below zero."""
+    require(seeds, f"{whose}: there are no seeds.", "Give at least one.")
+    twice, negative = repeated(seeds), [seed for seed in seeds if seed < 0]
+    require(not twice, f"{whose}: among seeds, {twice and twice[0]} stands twice.", "Leave one out.")
+    require(not negative, f"{whose}: among seeds is {negative and negative[0]}.", "Use whole numbers ≥ 0.")

@@ -9,7 +9,16 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lossgap.checks import Task, as_rows, check_fractions, check_names, check_rows, check_task, classes_among
+from lossgap.checks import (
+    Task,
+    as_rows,
+    check_classes,
+    check_fractions,
+    check_names,
+    check_rows,
+    check_task,
+    classes_among,
+)
 from lossgap.errors import DataWarning, require_data
 
 SplitName = Literal["train", "validation", "test"]
@@ -76,6 +85,7 @@ class Federation:
 
     def __post_init__(self) -> None:
         check_names(self.names)
+        check_classes(self.classes)
         for client in self.clients:
             for name, rows in client.splits:
                 whose = f"Client {client.name!r}, {name} split"
@@ -108,7 +118,7 @@ class Federation:
             )
             rows = (_as_split(f"Client {name!r}, {part} split", parts[part], task) for part in SPLITS)
             clients.append(Client(name, *rows))
-        return cls(tuple(clients), classes=classes or _classes_of(clients, task))
+        return cls(tuple(clients), classes=_classes_of(clients, task) if classes is None else classes)
 
     @classmethod
     def from_arrays(
@@ -144,7 +154,7 @@ class Federation:
             rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
             parts = _stratified(rows.y, fractions, rng)
             clients.append(Client(name, *(rows.take(part) for part in parts)))
-        return cls(tuple(clients), classes=classes or _classes_of(clients, task))
+        return cls(tuple(clients), classes=_classes_of(clients, task) if classes is None else classes)
 
     @classmethod
     def from_table(
@@ -216,7 +226,7 @@ def _as_split(whose: str, rows: Pair | Split, task: Task | None) -> Split:
 
 
 def _classes_of(clients: Sequence[Client], task: Task | None) -> int | None:
-    return classes_among((split.y for client in clients for _, split in client.splits), task)
+    return classes_among({client.name: [split.y for _, split in client.splits] for client in clients}, task)
 
 
 def _warn_of_single_class(federation: Federation) -> None:
@@ -239,6 +249,7 @@ def _stratified(y: np.ndarray, fractions: Fractions, rng: np.random.Generator) -
         order = order[np.argsort(y[order], kind="stable")]
     # Any run of consecutive multiples of the golden ratio, and so any class, is spread evenly over [0, 1).
     position = np.argsort((rng.random() + GOLDEN_RATIO * np.arange(len(y))) % 1)
-    validation, test = (max(1, round(fraction * len(y))) for fraction in fractions[1:])
+    test = min(max(1, round(fractions[2] * len(y))), len(y) - 2)
+    validation = min(max(1, round(fractions[1] * len(y))), len(y) - test - 1)
     cuts = [len(y) - validation - test, len(y) - test]
     return [np.sort(part) for part in np.split(order[position], cuts)]

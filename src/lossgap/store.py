@@ -32,20 +32,28 @@ DESCRIPTION, PARAMS, HISTORY = "result.json", "params.safetensors", "history.saf
 def save(result: Result, folder: str | Path) -> Path:
     """Write a result into a folder of its own, all or nothing; an earlier result in it is replaced."""
     folder = Path(folder)
+    check_room(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    if folder.exists() and not (folder / DESCRIPTION).exists():
-        raise FileError(f"{folder} exists and holds no result. Choose another folder, or empty this one.")
     draft = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        save_file({name: np.ascontiguousarray(leaf) for name, leaf in _leaves(result.params)}, draft / PARAMS)
+        save_file({name: np.asarray(leaf, order="C") for name, leaf in _leaves(result.params)}, draft / PARAMS)
         save_file({f.name: getattr(result.history, f.name) for f in fields(History)}, draft / HISTORY)
-        (draft / DESCRIPTION).write_text(json.dumps(_description(result), indent=2) + "\n")
+        (draft / DESCRIPTION).write_text(json.dumps(_description(result), indent=2, default=_plain) + "\n")
         if folder.exists():
             shutil.rmtree(folder)
         os.replace(draft, folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return folder
+
+
+def check_room(folder: Path) -> None:
+    """Refuse, before any work is done, a folder that a result could not be written into."""
+    if folder.exists() and not (folder / DESCRIPTION).exists():
+        raise FileError(f"{folder} exists and holds no result. Choose another folder, or empty this one.")
+    ground = next(path for path in folder.absolute().parents if path.exists())
+    if not (ground.is_dir() and os.access(ground, os.W_OK)):
+        raise FileError(f"{folder} cannot be written: {ground} is no folder that you may write to. Choose another.")
 
 
 def load(folder: str | Path, *, model: Model | None = None, algorithm: Algorithm | None = None) -> Result:
@@ -55,9 +63,6 @@ def load(folder: str | Path, *, model: Model | None = None, algorithm: Algorithm
     try:
         model = model or models.by_name(described["model"])
         algorithm = algorithm or _algorithm(described["algorithm"])
-    except SettingError as problem:
-        raise FileError(f"{folder}: {problem}") from problem
-    try:
         return Result(
             algorithm=algorithm,
             model=model,
@@ -69,18 +74,18 @@ def load(folder: str | Path, *, model: Model | None = None, algorithm: Algorithm
             features=tuple(described["features"]),
             outputs=described["outputs"],
         )
-    except (KeyError, TypeError, SettingError) as problem:
+    except SettingError as problem:
+        raise FileError(f"{folder / DESCRIPTION}: {problem}") from problem
+    except (AttributeError, KeyError, TypeError, ValueError) as problem:
         raise FileError(f"{folder / DESCRIPTION}: not a complete result ({problem}). Save it again.") from problem
 
 
 def _description(result: Result) -> dict[str, Any]:
-    algorithm = result.algorithm
-    settings = {f.name: getattr(algorithm, f.name) for f in fields(algorithm)}
     return {
         "format": FORMAT,
         "version": VERSION,
         "lossgap": lossgap.__version__,
-        "algorithm": {"name": type(algorithm).__name__, "settings": settings},
+        "algorithm": _described(result.algorithm),
         "model": result.model.name,
         "training": asdict(result.training),
         "seed": result.seed,
@@ -89,6 +94,19 @@ def _description(result: Result) -> dict[str, Any]:
         # JSON knows no NaN, which accuracies are where targets are numbers.
         "clients": [{k: None if v != v else v for k, v in asdict(row).items()} for row in result.clients],
     }
+
+
+def _described(setting: Any) -> Any:
+    """A method as its name and settings, some of which may be methods themselves."""
+    if not isinstance(setting, Algorithm):
+        return setting
+    settings = {f.name: _described(getattr(setting, f.name)) for f in fields(setting)}
+    return {"name": type(setting).__name__, "settings": settings}
+
+
+def _plain(number: Any) -> Any:
+    """NumPy's and JAX's numbers and arrays, which JSON does not know."""
+    return np.asarray(number).tolist()
 
 
 def _read_description(path: Path) -> dict[str, Any]:
@@ -112,8 +130,13 @@ def _algorithm(described: Mapping[str, Any]) -> Algorithm:
     kind = getattr(algorithms, described["name"], None) if described["name"] in algorithms.__all__ else None
     if kind is None:
         raise SettingError(f"the method {described['name']!r} is not one of lossgap's. Pass algorithm=… to load.")
-    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in described["settings"].items()}
-    return kind(**settings)
+    return kind(**{name: _setting(setting) for name, setting in described["settings"].items()})
+
+
+def _setting(setting: Any) -> Any:
+    if isinstance(setting, Mapping):
+        return _algorithm(setting)
+    return tuple(setting) if isinstance(setting, list) else setting
 
 
 def _params(path: Path, model: Model, algorithm: Algorithm, described: Mapping[str, Any]) -> Params:

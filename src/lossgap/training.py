@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lossgap.errors import require
+from lossgap.errors import is_count, is_positive, require
 
 PARTICIPATION = np.uint32(2**32 - 1)
 """Folded into a round's key where its epochs fold in 0, 1, …"""
@@ -64,8 +64,11 @@ class Training:
     def __post_init__(self) -> None:
         for name in ("rounds", "local_steps", "local_epochs", "batch_size", "record_every"):
             number = getattr(self, name)
+            optional = name in ("local_epochs", "batch_size")
             require(
-                number is None or number >= 1, f"Training: {name} is {number}.", "Use a whole number of at least 1."
+                is_count(number) or (number is None and optional),
+                f"Training: {name} is {number}.",
+                "Use a whole number of at least 1.",
             )
         require(
             self.local_epochs is None or self.local_steps == 1,
@@ -73,7 +76,7 @@ class Training:
             "Give one of them.",
         )
         require(
-            self.step_size > 0 and math.isfinite(self.step_size),
+            is_positive(self.step_size),
             f"Training: step_size is {self.step_size}.",
             "Use a positive number such as 0.1.",
         )

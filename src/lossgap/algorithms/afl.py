@@ -17,6 +17,7 @@ def project_to_simplex(y: Array) -> Array:
     u = y sorted downwards,  ρ = max{j : u_j + (1 − Σ_{i≤j} u_i)/j > 0},  τ = (1 − Σ_{i≤ρ} u_i)/ρ
     μ = max(y + τ, 0)
     """
+    y = y - y.max()  # what all entries share changes nothing but the rounding: losses may be in the millions
     u = jnp.sort(y, descending=True)
     j = jnp.arange(1, len(y) + 1)
     shift = (1 - jnp.cumsum(u)) / j

@@ -10,7 +10,7 @@ from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Measured, Measurement, Params, Replies, State, uniform_weights
 from lossgap.algorithms.value import static, value
-from lossgap.errors import require
+from lossgap.errors import is_positive, require
 
 UNHEARD = np.iinfo(np.int32).max
 """The age of a gap that a client has not told yet."""
@@ -96,7 +96,7 @@ class Eagle(Algorithm):
             require(low < high, f"Eagle: multiplier_range is ({low}, {high}).", "Give (low, high) with low < high.")
         for name in ("target_variance", "penalty_step", "forget_after"):
             number = getattr(self, name)
-            require(number is None or number > 0, f"Eagle: {name} is {number}.", "Use a number > 0.")
+            require(number is None or is_positive(number), f"Eagle: {name} is {number}.", "Use a number above zero.")
 
     @property
     def looks_first(self) -> bool:

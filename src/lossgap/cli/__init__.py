@@ -27,12 +27,13 @@ class Program(click.Group):
         return found
 
     def invoke(self, context: click.Context) -> Any:
-        warnings.showwarning = lambda message, *_, **__: click.secho(f"warning: {message}", fg="yellow", err=True)
-        try:
-            return super().invoke(context)
-        except LossgapError as problem:
-            click.secho(f"error: {problem}", fg="red", err=True)
-            sys.exit(1)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: click.secho(f"warning: {message}", fg="yellow", err=True)
+            try:
+                return super().invoke(context)
+            except LossgapError as problem:
+                click.secho(f"error: {problem}", fg="red", err=True)
+                sys.exit(1)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})

@@ -11,10 +11,12 @@ import click
 def command(config: Path, out: Path | None) -> None:
     """Train every method of a TOML file on every seed, and compare."""
     from lossgap import config as configs
-    from lossgap.cli.output import show_comparison
+    from lossgap.cli.output import check_folders, show_comparison
     from lossgap.comparison import compare
 
     settings = configs.read(config)
+    out = out or Path(settings.run.out)
+    check_folders(out, settings.methods, settings.run.seeds)
     comparison = compare(
         settings.make_federation,
         settings.model,
@@ -23,4 +25,4 @@ def command(config: Path, out: Path | None) -> None:
         seeds=settings.run.seeds,
         stop=settings.run.solo,
     )
-    show_comparison(comparison, out or Path(settings.run.out))
+    show_comparison(comparison, out)

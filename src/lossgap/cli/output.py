@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lossgap.algorithms import Algorithm
     from lossgap.comparison import Comparison
-    from lossgap.result import Result
 
 
 def show_comparison(comparison: "Comparison", out: Path) -> None:
@@ -23,11 +25,20 @@ def show_comparison(comparison: "Comparison", out: Path) -> None:
         click.echo(result.verdict())
     for results in comparison.results.values():
         for result in results:
-            result.save(folder_of(out, result))
+            result.save(folder_of(out, result.algorithm, result.seed))
     click.echo(f"\nWritten to {out}: one folder per method and seed, `lossgap show FOLDER` prints it.")
 
 
-def folder_of(out: Path, result: "Result") -> Path:
+def check_folders(out: Path, methods: "Sequence[Algorithm]", seeds: "Sequence[int]") -> None:
+    """Refuse, before any work is done, a place that results could not be written to."""
+    from lossgap.store import check_room
+
+    for method in methods:
+        for seed in seeds:
+            check_room(folder_of(out, method, seed))
+
+
+def folder_of(out: Path, method: "Algorithm", seed: int) -> Path:
     """A folder that a person recognises: the method and the seed."""
-    label = "".join(c if c.isalnum() or c in "-._" else "-" for c in str(result.algorithm)).strip("-")
-    return out / f"{label}-seed-{result.seed}"
+    label = "".join(c if c.isalnum() or c in "-._" else "-" for c in str(method)).strip("-")
+    return out / f"{label}-seed-{seed}"

@@ -167,6 +167,6 @@ def _arrays(rows: Rows) -> Batch:
 
 
 def _watch(federation: Federation, model: Model, training: Training, start: Params, members: list[int]) -> Watch:
-    safe_step = safe_steps(federation, model, start)
     names = [federation.names[k] for k in members]
-    return Watch(names, training.step_size, lambda i, multiplier: safe_step(members[i], multiplier), unit="epoch")
+    safe_step = safe_steps(federation, model, start)
+    return Watch(names, training.step_size, safe_step, label="Training alone", unit="epoch")

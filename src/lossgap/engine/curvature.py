@@ -5,14 +5,18 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from lossgap.algorithms.base import Params
 from lossgap.engine.run import SafeStep
-from lossgap.federation import Federation
+from lossgap.federation import Federation, Split
 from lossgap.models import Model
 
 ITERATIONS = 30
+STEEPEST = 10
+"""Only this many clients, those with the largest features, are asked for their curvature."""
+
 SMALL = 1e-30
 
 
@@ -33,14 +37,16 @@ def largest_curvature(model: Model, params: Params, x: Array, y: Array) -> Array
 
 
 def safe_steps(federation: Federation, model: Model, params: Params) -> SafeStep:
-    """For each client, a step size at which its loss goes down around θ: one over its curvature."""
+    """A step size at which every client's loss goes down around θ: one over the largest curvature among them."""
+    dtype = jax.tree.leaves(params)[0].dtype
 
-    def safe_step(client: int, largest_multiplier: float) -> float:
-        rows = federation.clients[client].train
-        dtype = jax.tree.leaves(params)[0].dtype
+    def curvature(rows: Split) -> float:
         y = jnp.asarray(rows.y, jnp.int32 if federation.classes else dtype)
-        curvature = float(largest_curvature(model, params, jnp.asarray(rows.x, dtype), y))
-        return rounded_down(1 / (curvature * largest_multiplier))
+        return float(largest_curvature(model, params, jnp.asarray(rows.x, dtype), y))
+
+    def safe_step(largest_multiplier: float) -> float:
+        steep = sorted(federation.splits("train"), key=lambda rows: float(np.mean(np.square(rows.x))))[-STEEPEST:]
+        return rounded_down(1 / max(SMALL, max(map(curvature, steep)) * largest_multiplier))
 
     return safe_step
 

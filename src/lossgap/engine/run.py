@@ -19,8 +19,8 @@ Carry = tuple[Params, State]
 Progress = Callable[[int], None]
 """Called with the number of rounds done."""
 
-SafeStep = Callable[[int, float], float]
-"""A safe step size for a client's number and the largest multiplier that its gradients may get."""
+SafeStep = Callable[[float], float]
+"""A step size that is safe for every client, given the largest multiplier that gradients may get."""
 
 SEGMENT_SECONDS = 0.25
 GROWTH = 4
@@ -84,10 +84,11 @@ def drive(
     names: Sequence[str],
     *,
     safe_step: SafeStep,
+    label: str = "Training",
     progress: Progress = lambda rounds: None,
 ) -> Run:
     """Walk a run to its end in segments, looking at the losses after each."""
-    carry, watch = stepper.start(), Watch(names, training.step_size, safe_step)
+    carry, watch = stepper.start(), Watch(names, training.step_size, safe_step, label)
     parts: list[History] = []
 
     def note(glance: Glance, rounds: np.ndarray) -> None:
@@ -117,8 +118,10 @@ def paced(total: int, *, every: int, most: int) -> Iterator[tuple[int, int]]:
 class Watch:
     """Stops a run whose losses leave every bound, and says whose and when."""
 
-    def __init__(self, names: Sequence[str], step_size: float, safe_step: SafeStep, unit: str = "round") -> None:
-        self.names, self.step_size, self.safe_step, self.unit = names, step_size, safe_step, unit
+    def __init__(
+        self, names: Sequence[str], step_size: float, safe_step: SafeStep, label: str, unit: str = "round"
+    ) -> None:
+        self.names, self.step_size, self.safe_step, self.label, self.unit = names, step_size, safe_step, label, unit
         self.start: np.ndarray | None = None
 
     def __call__(self, number: np.ndarray, loss: np.ndarray, multiplier: np.ndarray) -> None:
@@ -141,12 +144,12 @@ class Watch:
 
     def _diverged(self, client: int, number: int, loss: float, multiplier: np.ndarray) -> DivergedError:
         assert self.start is not None
-        safe = self.safe_step(client, float(np.nanmax(np.abs(multiplier), initial=1)))
+        safe = self.safe_step(float(np.nanmax(np.abs(multiplier), initial=1)))
         ascent = np.nanmin(multiplier, initial=0) < 0
         return DivergedError(
-            f"Training diverged: at {self.unit} {number} the training loss of client {self.names[client]!r} is "
+            f"{self.label} diverged: at {self.unit} {number} the training loss of client {self.names[client]!r} is "
             f"{loss:.3g}; it started at {self.start[client]:.3g}. Steps of size {self.step_size:g} are too large "
-            f"for its data: try step_size={safe:g}."
+            f"for these data: try step_size={safe:g}."
             + (" Some multipliers were negative: multiplier_range=(0, 10) would keep them in bounds." if ascent else "")
         )
 
