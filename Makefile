@@ -4,15 +4,23 @@ PYTHON ?= python3
 export LOSSGAP_CACHE ?= .cache
 BIN := .venv/bin
 READY := .venv/.ready
+COMPLETE := .venv/.complete
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: setup demo test test-all check bench race clean
 
-setup: $(READY)
+setup: $(COMPLETE)  ## everything, with every extra
 
 $(READY): requirements.txt pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(PIP) --requirement requirements.txt
+	$(PIP) --no-deps --no-build-isolation --editable .
+	touch $@
+
+# PyTorch first and by its exact version: asked for in any other way, it may come with gigabytes of CUDA.
+$(COMPLETE): $(READY) requirements-extras.txt
+	$(PIP) --constraint requirements.txt $$(grep ^torch== requirements-extras.txt)
+	$(PIP) --requirement requirements.txt --requirement requirements-extras.txt
 	touch $@
 
 demo: $(READY)  ## train four methods on the paper's synthetic clients and show what each client gets
@@ -24,7 +32,7 @@ test: check  ## what continuous integration runs
 test-all: check  ## the slow proofs as well
 	$(BIN)/python -m pytest -m ""
 
-check: $(READY)  ## style, types and the direction of imports
+check: $(COMPLETE)  ## style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
