@@ -20,7 +20,7 @@ FLOORS = [
     ("solo",),
     ("result",),
     ("experiment",),
-    ("comparison",),
+    ("comparison", "tuning"),
     ("store", "picture", "arguments"),
     ("config",),
     ("cli",),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lossgap.solo import Solo, train_solo
     from lossgap.store import load
     from lossgap.training import Training
+    from lossgap.tuning import Frontier, frontier
 
 __version__ = "0.1.0"
 
@@ -69,6 +70,7 @@ _MODULES = {
     "lossgap.solo": ("Solo", "train_solo"),
     "lossgap.store": ("load",),
     "lossgap.training": ("Training",),
+    "lossgap.tuning": ("Frontier", "frontier"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = ("datasets", "models", "partition")
@@ -93,6 +95,7 @@ __all__ = [
     "Federation",
     "FileError",
     "Focus",
+    "Frontier",
     "Gifair",
     "LossgapError",
     "MaxFL",
@@ -107,6 +110,7 @@ __all__ = [
     "Udj",
     "compare",
     "datasets",
+    "frontier",
     "load",
     "models",
     "partition",

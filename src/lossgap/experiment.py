@@ -87,6 +87,7 @@ def train_many(
     *,
     seeds: Sequence[int] = (0,),
     solo: Solo | Sequence[float] | None = None,
+    initial_params: Params | None = None,
     progress: bool | None = None,
 ) -> list[Result]:
     """Train every method from every seed's initialisation on one federation, those of one kind in one pass.
@@ -99,11 +100,12 @@ def train_many(
         federation, model, algorithms, training, progress: as for `compare`.
         seeds: of the initialisation and of batches.
         solo: as for `train`; by default trained anew for each seed.
+        initial_params: where every run starts, in place of each seed's own initialisation.
     """
     check_methods(algorithms, seeds)
     starts = []
     for seed in seeds:
-        params = _initial(federation, model, training, seed, None)
+        params = _initial(federation, model, training, seed, initial_params)
         check_fit(algorithms, federation, training, params)
         alone = train_solo(federation, model, training, seed=seed, progress=progress) if solo is None else solo
         losses = _solo_losses(federation, training, alone)
