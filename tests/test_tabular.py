@@ -888,3 +888,51 @@ def test_many_rows_and_clients_take_a_moment(tmp_path):
     federation = from_table(tmp_path / "big.csv")
     assert len(federation.clients) == 500
     assert sum(federation.rows(name).sum() for name in ALL) == rows
+
+
+# What a user should know
+
+
+def notices(frame: pd.DataFrame, **settings) -> str:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        from_table(frame, **settings)
+    return " ".join(str(warning.message) for warning in caught if warning.category is DataWarning)
+
+
+def test_a_category_that_no_training_row_holds_is_told_with_its_client():
+    frame = patients().assign(note=["common"] * 60)
+    (row,) = numbers_in(split_rows(frame), "test")[:1]
+    frame.loc[row, "note"] = "rare"
+    said = notices(frame, features=["note"])
+    assert "No training row holds 'rare' in column 'note', but 1 validation or test rows" in said
+    assert repr(frame.loc[row, "hospital"]) in said
+
+
+@pytest.mark.parametrize("column", ["age", "job"])
+def test_a_client_that_lacks_a_whole_column_is_told(column):
+    frame = patients()
+    frame.loc[frame["hospital"] == "lille", column] = None
+    assert f"Training rows of 'lille' have no value in column '{column}'" in notices(frame)
+
+
+@pytest.mark.parametrize("column", ["age", "job"])
+def test_a_column_without_values_is_told(column):
+    assert f"Column '{column}' has no value in any training row" in notices(patients().assign(**{column: None}))
+
+
+def test_many_notices_are_counted_not_listed():
+    frame = patients().assign(**{f"empty {k}": None for k in range(9)})
+    said = notices(frame)
+    assert said.count("has no value") == 5
+    assert "And 4 more of this kind." in said
+
+
+def test_a_plain_table_is_read_without_a_word():
+    assert not notices(patients())
+
+
+@pytest.mark.parametrize("value", ["flu", 1, True])
+def test_a_target_of_one_class_is_refused_by_its_value(value):
+    with pytest.raises(DataError, match=f"'disease', is {value} in every row: there is nothing to tell apart"):
+        from_table(patients().assign(disease=value))

@@ -9,11 +9,11 @@ import numpy as np
 
 from lossgap.datasets import home, idx
 from lossgap.datasets.divide import by_class
+from lossgap.datasets.parts import Part, chosen
 from lossgap.errors import FileError, require
 from lossgap.federation import Federation, Fractions, Split
 
 Source = Literal["byclass", "bymerge", "balanced", "letters", "digits"]
-Part = Literal["train", "test"]
 
 WHITE = 255
 """The byte that stands for a pixel of 1."""
@@ -110,12 +110,12 @@ def fashion_mnist(
 
 def read(archive: Archive, *, rows: int | None, seed: int, parts: Sequence[Part] | None = None) -> Split:
     """Upright images as bytes, with labels from 0: all, or a random subset in the order of the files."""
-    chosen = _chosen(archive, parts)
-    labels = [_labels(archive, part) for part in chosen]
+    used = chosen(archive.name, parts, there=archive.there())
+    labels = [_labels(archive, part) for part in used]
     total = sum(map(len, labels))
     require(
         rows is None or 1 <= rows <= total,
-        f"{archive.name}: rows is {rows}, and {' and '.join(chosen)} together hold {total}.",
+        f"{archive.name}: rows is {rows}, and {' and '.join(used)} together hold {total}.",
         "Ask for fewer, or for rows=None to have all.",
     )
     picked = np.arange(total)
@@ -125,7 +125,7 @@ def read(archive: Archive, *, rows: int | None, seed: int, parts: Sequence[Part]
     within = np.split(picked, np.searchsorted(picked, starts[1:]))
     images = [
         _images(archive, part, own - start, len(y))
-        for part, own, start, y in zip(chosen, within, starts, labels, strict=True)
+        for part, own, start, y in zip(used, within, starts, labels, strict=True)
     ]
     return Split(np.concatenate(images), np.concatenate(labels)[picked], unit=WHITE)
 
@@ -141,16 +141,6 @@ def _divided(
 ) -> Federation:
     pool = read(archive, rows=rows, seed=seed, parts=parts)
     return by_class(pool, clients=clients, alpha=alpha, seed=seed, fractions=fractions, classes=archive.classes)
-
-
-def _chosen(archive: Archive, parts: Sequence[Part] | None) -> list[Part]:
-    known = list(archive.parts)
-    require(
-        parts is None or (parts and not isinstance(parts, str) and set(parts) <= set(known)),
-        f"{archive.name}: parts is {parts!r}.",
-        'Use ("train", "test"), one of them in a tuple of its own, or None for those that are there.',
-    )
-    return [part for part in known if part in parts] if parts else archive.there() or known
 
 
 def _labels(archive: Archive, part: Part) -> np.ndarray:

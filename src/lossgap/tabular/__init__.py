@@ -13,6 +13,7 @@ from lossgap.errors import DataWarning, require
 from lossgap.federation import Client, Federation, Fractions, Split
 from lossgap.tabular.columns import Category, Number, Values, fit, refuse_infinite, values_of
 from lossgap.tabular.files import load
+from lossgap.tabular.notices import warn_of_columns
 from lossgap.tabular.target import Parties, parties, targets
 
 __all__ = ["Category", "Encoding", "Number", "read"]
@@ -71,7 +72,7 @@ def read(
       lack values, a 0/1 feature "is missing" follows. Infinite values are an error.
     - Text and dictionaries become one 0/1 feature per category of the training rows, sorted; a missing value is a
       category of its own if training rows lack values. A category (or a missing value) that training rows do not hold
-      is 0 everywhere. Two cases are an error: text that is nearly all numbers (more than 90 % of its distinct values),
+      is 0 everywhere; of a new category, and of a client that lacks a whole column, a `DataWarning` tells. Two cases are an error: text that is nearly all numbers (more than 90 % of its distinct values),
       and identifiers (more than 1000 categories, or more than half as many as training rows if these are more than 50).
     - Dates, times, nested and binary columns are an error: convert them, or leave them out with `features`.
     """
@@ -130,9 +131,10 @@ def _encoded(
     splits = [(name, split.x[:, 0]) for client in drawn.clients for name, split in client.splits]
     order = np.concatenate([rows for _, rows in splits])
     train = np.concatenate([rows for name, rows in splits if name == "train"])
-    encoders = [fit(name, values.take(train)) for name, values in columns.items()]
+    encoders = tuple(fit(name, values.take(train)) for name, values in columns.items())
+    warn_of_columns(drawn, columns, encoders)
     blocks = [encoder.encode(columns[encoder.name].take(order)) for encoder in encoders]
     cuts = np.cumsum([len(rows) for _, rows in splits])[:-1]
     parts = list(map(Split, np.split(np.hstack(blocks), cuts), np.split(y[order], cuts)))
     clients = tuple(Client(name, *parts[3 * k : 3 * k + 3]) for k, name in enumerate(drawn.names))
-    return Federation(clients, classes=drawn.classes), Encoding(tuple(encoders), classes)
+    return Federation(clients, classes=drawn.classes), Encoding(encoders, classes)

@@ -1,6 +1,8 @@
 """Tables from csv and parquet files and from data frames."""
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +55,37 @@ def _read_file(path: Path, client: str) -> pa.Table:
     if not path.is_file():
         there = "is a folder" if path.is_dir() else "there is no such file"
         raise FileError(f"{path}: {there}. Check the path; relative ones start in {Path.cwd()}.")
-    try:
-        rows = _read_parquet(path) if suffix == PARQUET else _read_csv(path, DELIMITERS[suffix], client)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        fix = (
-            "It may be cut off: copy or write it again."
-            if suffix == PARQUET
-            else "Save it as UTF-8 text, first row the column names, every row with as many values."
-        )
-        raise FileError(f"{path}: cannot be read as {suffix[1:]}: {_reason(error)}. {fix}") from error
+    fix = (
+        "It may be cut off: copy or write it again."
+        if suffix == PARQUET
+        else "Save it as UTF-8 text, first row the column names, every row with as many values."
+    )
+    with _telling(path, suffix[1:], fix):
+        rows = _read_parquet(path) if suffix == PARQUET else _read_csv(path, DELIMITERS[suffix], {client: pa.string()})
     if not rows.num_rows:
         raise FileError(f"{path}: has no rows. Give each client at least three.")
     return rows
+
+
+def without_header(path: Path, columns: Mapping[str, pa.DataType], *, count: int, skip: int = 0) -> pa.Table:
+    """A published table of comma-separated values, plain or .gz, whose file does not name its columns.
+
+    Missing values and spaces are as in `load`. A file with other than `count` rows is refused, so that one that is cut
+    off between two lines is not taken for a whole one. `skip` lines before the first row are no rows.
+    """
+    with _telling(path, "comma-separated values", "Fetch or copy the file again."):
+        rows = _read_csv(path, ",", columns, pa_csv.ReadOptions(column_names=list(columns), skip_rows=skip))
+    if rows.num_rows != count:
+        raise FileError(f"{path}: has {rows.num_rows} rows, and {count} were published. Fetch or copy the file again.")
+    return rows
+
+
+@contextmanager
+def _telling(path: Path, kind: str, fix: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise FileError(f"{path}: cannot be read as {kind}: {_reason(error)}. {fix}") from error
 
 
 def _read_parquet(path: Path) -> pa.Table:
@@ -75,15 +96,18 @@ def _read_parquet(path: Path) -> pa.Table:
     return rows
 
 
-def _read_csv(path: Path, delimiter: str, client: str) -> pa.Table:
+def _read_csv(
+    path: Path, delimiter: str, types: Mapping[str, pa.DataType], lines: pa_csv.ReadOptions | None = None
+) -> pa.Table:
     with pa.input_stream(str(path)) as stream:  # unpacks .gz
         content = stream.read_buffer()
     _check_utf8(content)
     rows = pa_csv.read_csv(
         pa.BufferReader(content),
+        read_options=lines,
         parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pa_csv.ConvertOptions(
-            column_types={client: pa.string()},
+            column_types=types,
             null_values=_spaced(MISSING),
             true_values=_spaced(("true", "True", "TRUE")),
             false_values=_spaced(("false", "False", "FALSE")),

@@ -79,6 +79,11 @@ def _classes(name: str, values: pa.Array, task: Task | None) -> tuple[np.ndarray
         f"The target, column {name!r}, holds {len(distinct)} distinct values of type {values.type}: really classes?",
         WHICH,
     )
+    require_data(
+        len(distinct) > 1,
+        f"The target, column {name!r}, is {distinct[0]} in every row: there is nothing to tell apart.",
+        "Name another column, or give rows of at least two classes.",
+    )
     ordered = distinct.take(pc.array_sort_indices(distinct))
     number = pc.index_in(values, value_set=ordered).to_numpy()
     return number.astype(np.int32), tuple(map(str, ordered.to_pylist()))
