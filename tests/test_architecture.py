@@ -10,15 +10,17 @@ ROOT = Path(lossgap.__file__).parent
 # A module may import from its own floor and from those above it in this list.
 FLOORS = [
     ("errors", "table", "progress"),
+    ("disk",),
     ("charts",),
     ("checks",),
     ("federation", "partition", "tabular"),
     ("datasets", "models", "training"),
     ("algorithms",),
     ("engine",),
-    ("metrics",),
+    ("metrics", "identity"),
     ("solo",),
     ("result",),
+    ("passes",),
     ("experiment",),
     ("comparison", "tuning"),
     ("store", "picture", "arguments"),

@@ -525,7 +525,7 @@ class TestSaving:
         assert lg.load(folder).seed == 9
 
     def test_a_failed_save_keeps_the_earlier_result(self, result, folder, monkeypatch):
-        monkeypatch.setattr("lossgap.store.json.dumps", never_written)
+        monkeypatch.setattr("lossgap.disk.json.dumps", never_written)
         with pytest.raises(OSError, match="disk full"):
             replace(result, seed=9).save(folder)
         monkeypatch.undo()

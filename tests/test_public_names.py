@@ -39,6 +39,7 @@ NAMES = [
     "SettingError",
     "Solo",
     "Split",
+    "Store",
     "Term",
     "Training",
     "Udj",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lossgap.models import Model
     from lossgap.result import Result
     from lossgap.solo import Solo, train_solo
-    from lossgap.store import load
+    from lossgap.store import Store, load
     from lossgap.training import Training
     from lossgap.tuning import Frontier, frontier
 
@@ -68,7 +68,7 @@ _MODULES = {
     "lossgap.federation": ("Client", "Federation", "Split"),
     "lossgap.models": ("Model",),
     "lossgap.solo": ("Solo", "train_solo"),
-    "lossgap.store": ("load",),
+    "lossgap.store": ("Store", "load"),
     "lossgap.training": ("Training",),
     "lossgap.tuning": ("Frontier", "frontier"),
 }
@@ -105,6 +105,7 @@ __all__ = [
     "SettingError",
     "Solo",
     "Split",
+    "Store",
     "Term",
     "Training",
     "Udj",

@@ -21,7 +21,11 @@ class SettingError(LossgapError, ValueError):
 
 
 class DivergedError(LossgapError, ArithmeticError):
-    """A run whose losses left every bound."""
+    """A run whose losses left every bound, and the number of the client whose loss was the first to do so."""
+
+    def __init__(self, message: str, client: int | None = None) -> None:
+        super().__init__(message)
+        self.client = client
 
 
 class FileError(LossgapError, OSError):

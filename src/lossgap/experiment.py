@@ -1,42 +1,20 @@
 """Train one method, or several settings side by side."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
 
 import jax
 import numpy as np
 
 from lossgap.algorithms.base import Algorithm, Params
 from lossgap.engine.compiled import CompiledStepper
-from lossgap.engine.curvature import safe_steps
-from lossgap.engine.lanes import LaneStepper
-from lossgap.engine.run import Run, Stepper, drive
 from lossgap.errors import repeated, require
 from lossgap.federation import Federation
-from lossgap.metrics import client_rows
-from lossgap.models import BATCHES, Model, initial_params
-from lossgap.progress import progress_bar
+from lossgap.models import Model, initial_params
+from lossgap.passes import Engine, Start, kinds, run_pass
 from lossgap.result import Result
 from lossgap.solo import Solo, train_solo
 from lossgap.training import Training
-
-
-class Engine(Protocol):
-    """How a run is computed: `lossgap.engine.compiled.CompiledStepper.of` or its sequential twin."""
-
-    def __call__(
-        self,
-        federation: Federation,
-        model: Model,
-        algorithm: Algorithm,
-        training: Training,
-        *,
-        params: Params,
-        solo_losses: np.ndarray,
-        key: jax.Array,
-    ) -> Stepper: ...
 
 
 def train(
@@ -65,18 +43,9 @@ def train(
         engine: the compiled engine, or its plain twin `lossgap.engine.sequential.SequentialStepper.of`.
         progress: show a progress bar; by default on a terminal.
     """
-    params = _initial(federation, model, training, seed, initial_params)
-    check_fit([algorithm], federation, training, params)
-    if solo is None:
-        solo = train_solo(federation, model, training, seed=seed, progress=progress)
-    start = _Start(algorithm, seed, params=params, solo_losses=_solo_losses(federation, training, solo))
-    with jax.enable_x64(training.precision == "float64"):
-        stepper = engine(federation, model, algorithm, training, **start.of_engine())
-        safe_step = safe_steps(federation, model, start.params)
-        with progress_bar(str(algorithm), training.rounds, shown=progress) as report:
-            label = f"Training with {algorithm}"
-            run = drive(stepper, training, federation.names, safe_step=safe_step, label=label, progress=report)
-        return start.result(federation, model, training, run)
+    alone = partial(train_solo, federation, model, training, seed=seed, progress=progress) if solo is None else solo
+    starts = starts_of(federation, model, [algorithm], training, seed=seed, solo=alone, initial_params=initial_params)
+    return run_pass(federation, model, training, starts, engine=engine, progress=progress)[0]
 
 
 def train_many(
@@ -103,84 +72,34 @@ def train_many(
         initial_params: where every run starts, in place of each seed's own initialisation.
     """
     check_methods(algorithms, seeds)
-    starts = []
+    starts: list[Start] = []
     for seed in seeds:
-        params = _initial(federation, model, training, seed, initial_params)
-        check_fit(algorithms, federation, training, params)
-        alone = train_solo(federation, model, training, seed=seed, progress=progress) if solo is None else solo
-        losses = _solo_losses(federation, training, alone)
-        starts += [_Start(algorithm, seed, params=params, solo_losses=losses) for algorithm in algorithms]
+        alone = partial(train_solo, federation, model, training, seed=seed, progress=progress) if solo is None else solo
+        starts += starts_of(
+            federation, model, algorithms, training, seed=seed, solo=alone, initial_params=initial_params
+        )
     results: dict[int, Result] = {}
-    with jax.enable_x64(training.precision == "float64"):
-        for lanes in _lanes(starts):
-            runs = _side_by_side(federation, model, training, [starts[i] for i in lanes], progress)
-            for i, run in zip(lanes, runs, strict=True):
-                results[i] = starts[i].result(federation, model, training, run)
+    for lanes in kinds([start.algorithm for start in starts]):
+        trained = run_pass(federation, model, training, [starts[i] for i in lanes], progress=progress)
+        results |= dict(zip(lanes, trained, strict=True))
     return [results[i] for i in range(len(starts))]
 
 
-@dataclass(frozen=True)
-class _Start:
-    """What one run begins with."""
-
-    algorithm: Algorithm
-    seed: int
-    params: Params
-    solo_losses: np.ndarray
-
-    def of_engine(self) -> dict[str, Any]:
-        key = jax.random.fold_in(jax.random.key(self.seed), BATCHES)
-        return {"params": self.params, "solo_losses": self.solo_losses, "key": key}
-
-    def result(self, federation: Federation, model: Model, training: Training, run: Run) -> Result:
-        clients = client_rows(
-            federation,
-            self.algorithm.served(model),
-            run.params,
-            personal=self.algorithm.personal,
-            solo_losses=self.solo_losses,
-            gap_split=training.gap_split,
-            precision=training.precision,
-        )
-        return Result(
-            algorithm=self.algorithm,
-            model=model,
-            training=training,
-            seed=self.seed,
-            params=run.params,
-            history=run.history,
-            clients=clients,
-            features=federation.features,
-            outputs=federation.outputs,
-        )
-
-
-def _lanes(starts: Sequence[_Start]) -> list[list[int]]:
-    """Runs that share one program."""
-    groups: dict[Any, list[int]] = {}
-    for i, start in enumerate(starts):
-        groups.setdefault(jax.tree.structure(start.algorithm), []).append(i)
-    return list(groups.values())
-
-
-def _side_by_side(
-    federation: Federation, model: Model, training: Training, starts: Sequence[_Start], progress: bool | None
-) -> list[Run]:
-    first = CompiledStepper.of(federation, model, starts[0].algorithm, training, **starts[0].of_engine())
-    steppers = [first, *(first.again(start.algorithm, **start.of_engine()) for start in starts[1:])]
-    names = [f"{name} under {start.algorithm}" for start in starts for name in federation.names]
-    clients = len(federation.names)
-    safe_step = safe_steps(federation, model, starts[0].params)
-    label = f"{len(starts)} × {type(starts[0].algorithm).__name__}"
-    with progress_bar(label, training.rounds, shown=progress) as report:
-        run = drive(
-            LaneStepper.of(steppers),
-            training,
-            names,
-            safe_step=safe_step,
-            progress=report,
-        )
-    return [Run(params, run.history.of(slice(i * clients, (i + 1) * clients))) for i, params in enumerate(run.params)]
+def starts_of(
+    federation: Federation,
+    model: Model,
+    algorithms: Sequence[Algorithm],
+    training: Training,
+    *,
+    seed: int,
+    solo: Solo | Sequence[float] | Callable[[], Solo | Sequence[float]],
+    initial_params: Params | None = None,
+) -> list[Start]:
+    """What the runs of several methods begin with. A `solo` to be called is called once all settings fit."""
+    params = _initial(federation, model, training, seed, initial_params)
+    check_fit(algorithms, federation, training, params)
+    losses = _solo_losses(federation, training, solo() if callable(solo) else solo)
+    return [Start(algorithm, seed, params=params, solo_losses=losses) for algorithm in algorithms]
 
 
 def check_fit(algorithms: Sequence[Algorithm], federation: Federation, training: Training, params: Params) -> None:

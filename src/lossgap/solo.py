@@ -81,7 +81,7 @@ def train_solo(
         f"train_solo: the loss of model {model.name!r} is not known to be convex, so no minimum can be certified.",
         'Use stop="converged" or "best", or mark your own model Model(..., convex=True) if it is.',
     )
-    epochs = max_epochs or training.rounds * (training.local_epochs or training.local_steps)
+    epochs = epochs_alone(training, max_epochs)
     start = initial_params(model, federation.features, federation.outputs, seed=seed, precision=training.precision)
     with jax.enable_x64(training.precision == "float64"):
         if stop == "exact":
@@ -97,6 +97,11 @@ def train_solo(
             for k, each in enumerate(found)
         ]
     return Solo(tuple(described), stop)
+
+
+def epochs_alone(training: Training, most: int | None = None) -> int:
+    """The most epochs that a client trains alone; by default as many passes as `training` makes together."""
+    return most or training.rounds * (training.local_epochs or training.local_steps)
 
 
 def _described(

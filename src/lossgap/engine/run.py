@@ -139,7 +139,8 @@ class Watch:
         if len(bad):
             raise DivergedError(
                 f"Before the first step, the training loss of client {self.names[bad[0]]!r} is {loss[bad[0]]}. "
-                "Look at its rows for extreme values, or at the initial parameters."
+                "Look at its rows for extreme values, or at the initial parameters.",
+                int(bad[0]),
             )
 
     def _diverged(self, client: int, number: int, loss: float, multiplier: np.ndarray) -> DivergedError:
@@ -150,7 +151,10 @@ class Watch:
             f"{self.label} diverged: at {self.unit} {number} the training loss of client {self.names[client]!r} is "
             f"{loss:.3g}; it started at {self.start[client]:.3g}. Steps of size {self.step_size:g} are too large "
             f"for these data: try step_size={safe:g}."
-            + (" Some multipliers were negative: multiplier_range=(0, 10) would keep them in bounds." if ascent else "")
+            + (
+                " Some multipliers were negative: multiplier_range=(0, 10) would keep them in bounds." if ascent else ""
+            ),
+            int(client),
         )
 
 

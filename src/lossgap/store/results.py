@@ -1,24 +1,20 @@
 """Results on disk: JSON and safetensors, never pickle."""
 
-import json
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import jax
-import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
 
 import lossgap
 from lossgap import algorithms, models
 from lossgap.algorithms import Algorithm
+from lossgap.disk import leaves, read_json, read_tensors, whole_folder, write_json, write_tensors
 from lossgap.engine.run import History
 from lossgap.errors import FileError, SettingError
+from lossgap.identity import described_algorithm
 from lossgap.metrics import ClientRow
 from lossgap.models import Model, Params
 from lossgap.result import Result
@@ -26,6 +22,7 @@ from lossgap.training import Training
 
 FORMAT = "lossgap result"
 VERSION = 1
+AGAIN = "Save the result again."
 DESCRIPTION, PARAMS, HISTORY = "result.json", "params.safetensors", "history.safetensors"
 
 
@@ -33,18 +30,16 @@ def save(result: Result, folder: str | Path) -> Path:
     """Write a result into a folder of its own, all or nothing; an earlier result in it is replaced."""
     folder = Path(folder)
     check_room(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        save_file({name: np.asarray(leaf, order="C") for name, leaf in _leaves(result.params)}, draft / PARAMS)
-        save_file({f.name: getattr(result.history, f.name) for f in fields(History)}, draft / HISTORY)
-        (draft / DESCRIPTION).write_text(json.dumps(_description(result), indent=2, default=_plain) + "\n")
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(draft, folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with whole_folder(folder) as draft:
+        write(result, draft)
     return folder
+
+
+def write(result: Result, folder: Path) -> None:
+    """A result's files."""
+    write_tensors(folder / PARAMS, leaves(result.params))
+    write_tensors(folder / HISTORY, {f.name: getattr(result.history, f.name) for f in fields(History)})
+    write_json(folder / DESCRIPTION, _description(result))
 
 
 def check_room(folder: Path) -> None:
@@ -69,7 +64,7 @@ def load(folder: str | Path, *, model: Model | None = None, algorithm: Algorithm
             training=Training(**described["training"]),
             seed=described["seed"],
             params=_params(folder / PARAMS, model, algorithm, described),
-            history=History(**_tensors(folder / HISTORY)),
+            history=History(**read_tensors(folder / HISTORY, AGAIN)[0]),
             clients=tuple(ClientRow(**_numbers(row)) for row in described["clients"]),
             features=tuple(described["features"]),
             outputs=described["outputs"],
@@ -85,7 +80,7 @@ def _description(result: Result) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "lossgap": lossgap.__version__,
-        "algorithm": _described(result.algorithm),
+        "algorithm": described_algorithm(result.algorithm),
         "model": result.model.name,
         "training": asdict(result.training),
         "seed": result.seed,
@@ -96,26 +91,10 @@ def _description(result: Result) -> dict[str, Any]:
     }
 
 
-def _described(setting: Any) -> Any:
-    """A method as its name and settings, some of which may be methods themselves."""
-    if not isinstance(setting, Algorithm):
-        return setting
-    settings = {f.name: _described(getattr(setting, f.name)) for f in fields(setting)}
-    return {"name": type(setting).__name__, "settings": settings}
-
-
-def _plain(number: Any) -> Any:
-    """NumPy's and JAX's numbers and arrays, which JSON does not know."""
-    return np.asarray(number).tolist()
-
-
 def _read_description(path: Path) -> dict[str, Any]:
-    try:
-        described = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise FileError(f"{path.parent} holds no result: there is no {path.name} in it. Check the path.") from None
-    except (OSError, ValueError) as problem:
-        raise FileError(f"{path} cannot be read: {problem}. It may be cut off; save the result again.") from problem
+    if not path.exists():
+        raise FileError(f"{path.parent} holds no result: there is no {path.name} in it. Check the path.")
+    described = read_json(path, AGAIN)
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         raise FileError(f"{path} was not written by lossgap. Give a folder that `result.save` wrote.")
     if described.get("version") != VERSION:
@@ -141,28 +120,14 @@ def _setting(setting: Any) -> Any:
 
 def _params(path: Path, model: Model, algorithm: Algorithm, described: Mapping[str, Any]) -> Params:
     """Tensors arranged as the method and the model arrange their parameters."""
-    stored = _tensors(path)
+    stored, _ = read_tensors(path, AGAIN)
     shape = models.initial_params(model, tuple(described["features"]), described["outputs"], seed=0)
     clients = len(described["clients"])
     shape = jax.eval_shape(lambda params: algorithm.evaluated(params, algorithm.init(params, clients)), shape)
-    wanted = dict(_leaves(shape))
+    wanted = leaves(shape)
     if {k: v.shape for k, v in stored.items()} != {k: v.shape for k, v in wanted.items()}:
         raise FileError(f"{path} does not fit the model {model.name!r}. Pass the model it was trained with as model=….")
     return jax.tree.unflatten(jax.tree.structure(shape), [stored[name] for name in wanted])
-
-
-def _leaves(params: Params) -> list[tuple[str, Any]]:
-    leaves = jax.tree_util.tree_leaves_with_path(params)
-    return [(jax.tree_util.keystr(path), leaf) for path, leaf in leaves]
-
-
-def _tensors(path: Path) -> dict[str, np.ndarray]:
-    try:
-        return dict(load_file(path))
-    except FileNotFoundError:
-        raise FileError(f"{path} is missing. Save the result again.") from None
-    except (SafetensorError, OSError, ValueError) as problem:
-        raise FileError(f"{path} cannot be read: {problem}. It may be cut off; save the result again.") from problem
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:

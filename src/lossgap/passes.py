@@ -1,0 +1,131 @@
+"""One pass: runs on one federation that are computed together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from lossgap.algorithms.base import Algorithm, Params
+from lossgap.engine.compiled import CompiledStepper
+from lossgap.engine.curvature import safe_steps
+from lossgap.engine.lanes import LaneStepper
+from lossgap.engine.run import Run, Stepper, drive
+from lossgap.federation import Federation
+from lossgap.metrics import client_rows
+from lossgap.models import BATCHES, Model
+from lossgap.progress import progress_bar
+from lossgap.result import Result
+from lossgap.training import Training
+
+
+class Engine(Protocol):
+    """How a run is computed: `lossgap.engine.compiled.CompiledStepper.of` or its sequential twin."""
+
+    def __call__(
+        self,
+        federation: Federation,
+        model: Model,
+        algorithm: Algorithm,
+        training: Training,
+        *,
+        params: Params,
+        solo_losses: np.ndarray,
+        key: jax.Array,
+    ) -> Stepper: ...
+
+
+@dataclass(frozen=True)
+class Start:
+    """What one run begins with."""
+
+    algorithm: Algorithm
+    seed: int
+    params: Params
+    solo_losses: np.ndarray
+
+    def of_engine(self) -> dict[str, Any]:
+        key = jax.random.fold_in(jax.random.key(self.seed), BATCHES)
+        return {"params": self.params, "solo_losses": self.solo_losses, "key": key}
+
+    def result(self, federation: Federation, model: Model, training: Training, run: Run) -> Result:
+        clients = client_rows(
+            federation,
+            self.algorithm.served(model),
+            run.params,
+            personal=self.algorithm.personal,
+            solo_losses=self.solo_losses,
+            gap_split=training.gap_split,
+            precision=training.precision,
+        )
+        return Result(
+            algorithm=self.algorithm,
+            model=model,
+            training=training,
+            seed=self.seed,
+            params=run.params,
+            history=run.history,
+            clients=clients,
+            features=federation.features,
+            outputs=federation.outputs,
+        )
+
+
+def kinds(algorithms: Sequence[Algorithm]) -> list[list[int]]:
+    """The numbers of those that share one program, as they differ in numbers only."""
+    groups: dict[Any, list[int]] = {}
+    for i, algorithm in enumerate(algorithms):
+        groups.setdefault(jax.tree.structure(algorithm), []).append(i)
+    return list(groups.values())
+
+
+def run_pass(
+    federation: Federation,
+    model: Model,
+    training: Training,
+    starts: Sequence[Start],
+    *,
+    engine: Engine = CompiledStepper.of,
+    progress: bool | None = None,
+) -> list[Result]:
+    """Train runs of one kind, several of them side by side; a single one by the engine alone."""
+    with jax.enable_x64(training.precision == "float64"):
+        run = _single if len(starts) == 1 else _side_by_side
+        runs = run(federation, model, training, starts, engine, progress)
+        return [start.result(federation, model, training, run) for start, run in zip(starts, runs, strict=True)]
+
+
+def _single(
+    federation: Federation,
+    model: Model,
+    training: Training,
+    starts: Sequence[Start],
+    engine: Engine,
+    progress: bool | None,
+) -> list[Run]:
+    (start,) = starts
+    stepper = engine(federation, model, start.algorithm, training, **start.of_engine())
+    safe_step = safe_steps(federation, model, start.params)
+    with progress_bar(str(start.algorithm), training.rounds, shown=progress) as report:
+        label = f"Training with {start.algorithm}"
+        return [drive(stepper, training, federation.names, safe_step=safe_step, label=label, progress=report)]
+
+
+def _side_by_side(
+    federation: Federation,
+    model: Model,
+    training: Training,
+    starts: Sequence[Start],
+    engine: Engine,
+    progress: bool | None,
+) -> list[Run]:
+    first = CompiledStepper.of(federation, model, starts[0].algorithm, training, **starts[0].of_engine())
+    steppers = [first, *(first.again(start.algorithm, **start.of_engine()) for start in starts[1:])]
+    names = [f"{name} under {start.algorithm}" for start in starts for name in federation.names]
+    clients = len(federation.names)
+    safe_step = safe_steps(federation, model, starts[0].params)
+    label = f"{len(starts)} × {type(starts[0].algorithm).__name__}"
+    with progress_bar(label, training.rounds, shown=progress) as report:
+        run = drive(LaneStepper.of(steppers), training, names, safe_step=safe_step, progress=report)
+    return [Run(params, run.history.of(slice(i * clients, (i + 1) * clients))) for i, params in enumerate(run.params)]

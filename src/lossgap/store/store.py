@@ -1,0 +1,159 @@
+"""A folder of runs: what is there is read, what is missing is trained, and nothing is trained twice."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lossgap.algorithms import Algorithm
+from lossgap.comparison import Comparison
+from lossgap.errors import DivergedError
+from lossgap.experiment import check_methods
+from lossgap.federation import Federation
+from lossgap.models import Model, Params
+from lossgap.result import Result
+from lossgap.solo import Solo, Stop
+from lossgap.store.layout import opened
+from lossgap.store.solos import stored_solo
+from lossgap.store.sweep import Sweep
+from lossgap.training import Training
+
+
+class Store:
+    """A folder of runs, each under the hash of all that its numbers follow from.
+
+    A run that is there is read; a missing one is trained and put there, all or nothing. Several processes, also on
+    several machines that share the folder, may work on one store: none of them trains what another is training.
+
+    Args:
+        folder: made if it does not exist.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._layout = opened(folder)
+
+    @property
+    def folder(self) -> Path:
+        return self._layout.folder
+
+    def train(
+        self,
+        federation: Federation,
+        model: Model,
+        algorithm: Algorithm,
+        training: Training = Training(),
+        *,
+        seed: int = 0,
+        solo: Stop | Solo | Sequence[float] = "converged",
+        solo_epochs: int | None = None,
+        initial_params: Params | None = None,
+        progress: bool | None = None,
+    ) -> Result:
+        """One run, as `lossgap.train` would give it.
+
+        Args:
+            federation, model, algorithm, training, seed, initial_params, progress: as for `lossgap.train`.
+            solo: the rule by which `train_solo` stops, or what it gave, or K losses in client order.
+            solo_epochs: for a rule, its `max_epochs`.
+        """
+        return self.sweep(
+            federation,
+            model,
+            [algorithm],
+            training,
+            seeds=(seed,),
+            solo=solo,
+            solo_epochs=solo_epochs,
+            initial_params=initial_params,
+            progress=progress,
+        )[0]
+
+    def train_solo(
+        self,
+        federation: Federation,
+        model: Model,
+        training: Training,
+        *,
+        stop: Stop = "converged",
+        max_epochs: int | None = None,
+        seed: int = 0,
+        progress: bool | None = None,
+    ) -> Solo:
+        """Every client alone, as `lossgap.train_solo` would give it: trained once, shared by all methods."""
+        return stored_solo(
+            self._layout, federation, model, training, stop=stop, max_epochs=max_epochs, seed=seed, progress=progress
+        )
+
+    def sweep(
+        self,
+        federation: Federation,
+        model: Model,
+        algorithms: Sequence[Algorithm],
+        training: Training = Training(),
+        *,
+        seeds: Sequence[int] = (0,),
+        solo: Stop | Solo | Sequence[float] = "converged",
+        solo_epochs: int | None = None,
+        initial_params: Params | None = None,
+        lanes: int | None = None,
+        skip_diverged: bool = False,
+        progress: bool | None = None,
+    ) -> list[Result]:
+        """Every method from every seed on one federation, in the order of seeds, then methods.
+
+        Methods that differ in numbers only, such as ten values of λ, are trained side by side in one pass, see
+        `lossgap.train_many`; their results equal those of single runs up to rounding.
+
+        Args:
+            federation, model, algorithms, training, initial_params, progress: as for `lossgap.train_many`.
+            seeds: of the initialisation and of batches.
+            solo, solo_epochs: as for `Store.train`.
+            lanes: the most runs that one pass trains side by side; 1 trains each by itself, bit for bit as
+                `lossgap.train` does; None is all of a kind.
+            skip_diverged: leave runs that diverged out of the results. Otherwise `DivergedError` names them, once all
+                others are there.
+        """
+        check_methods(algorithms, seeds)
+        sweep = Sweep(
+            layout=self._layout,
+            federation=federation,
+            model=model,
+            training=training,
+            solo=solo,
+            solo_epochs=solo_epochs,
+            initial_params=initial_params,
+            progress=progress,
+        )
+        outcomes = sweep.outcomes(algorithms, seeds, lanes)
+        diverged = [outcome.diverged for outcome in outcomes if not isinstance(outcome, Result)]
+        if diverged and not skip_diverged:
+            raise DivergedError("\n".join(map(str, diverged)))
+        return [outcome for outcome in outcomes if isinstance(outcome, Result)]
+
+    def compare(
+        self,
+        make_federation: Callable[..., Federation],
+        model: Model,
+        algorithms: Sequence[Algorithm],
+        training: Training = Training(),
+        *,
+        seeds: Sequence[int] = (0,),
+        stop: Stop = "converged",
+        lanes: int | None = None,
+        progress: bool | None = None,
+    ) -> Comparison:
+        """Every method on every seed's own federation, as `lossgap.compare` would give it."""
+        check_methods(algorithms, seeds)
+        by_seed = [
+            self.sweep(
+                make_federation(seed=seed),
+                model,
+                algorithms,
+                training,
+                seeds=(seed,),
+                solo=stop,
+                lanes=lanes,
+                progress=progress,
+            )
+            for seed in seeds
+        ]
+        labels = [str(algorithm) for algorithm in algorithms]
+        return Comparison(tuple(seeds), dict(zip(labels, zip(*by_seed, strict=True), strict=True)))
