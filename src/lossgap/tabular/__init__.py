@@ -72,8 +72,9 @@ def read(
       lack values, a 0/1 feature "is missing" follows. Infinite values are an error.
     - Text and dictionaries become one 0/1 feature per category of the training rows, sorted; a missing value is a
       category of its own if training rows lack values. A category (or a missing value) that training rows do not hold
-      is 0 everywhere; of a new category, and of a client that lacks a whole column, a `DataWarning` tells. Two cases are an error: text that is nearly all numbers (more than 90 % of its distinct values),
-      and identifiers (more than 1000 categories, or more than half as many as training rows if these are more than 50).
+      is 0 everywhere; of a new category, and of a client that lacks a whole column, a `DataWarning` tells. Two cases
+      are an error: text that is nearly all numbers (more than 90 % of its distinct values), and identifiers (more than
+      1000 categories, or more than half as many as training rows if these are more than 50).
     - Dates, times, nested and binary columns are an error: convert them, or leave them out with `features`.
     """
     choices = get_args(Task)

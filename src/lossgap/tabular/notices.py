@@ -1,4 +1,4 @@
-"""What a user should know of columns that are encoded all the same: values that are lacking, categories that are new."""
+"""What a user should know of columns that are encoded all the same: values that lack, categories that are new."""
 
 import warnings
 from collections.abc import Mapping
