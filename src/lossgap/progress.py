@@ -9,8 +9,12 @@ PATIENCE_SECONDS = 1.0
 
 
 @contextmanager
-def progress_bar(label: str, total: int, *, shown: bool | None = None) -> Iterator[Callable[[int], None]]:
+def progress_bar(
+    label: str, total: int, *, shown: bool | None = None, bytes: bool = False
+) -> Iterator[Callable[[int], None]]:
     """Yields a function to call with how much is done. `shown=None` shows a bar on a terminal only.
+
+    A total of 0 is unknown. Counts of `bytes` are shown as megabytes, with the speed.
 
     Nothing appears during the first second, so that short work leaves no trace.
     """
@@ -18,12 +22,13 @@ def progress_bar(label: str, total: int, *, shown: bool | None = None) -> Iterat
         yield lambda done: None
         return
 
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(label, total=total)
+    counts = (rich.DownloadColumn(), rich.TransferSpeedColumn()) if bytes else (rich.MofNCompleteColumn(),)
+    columns = rich.TextColumn("{task.description}"), rich.BarColumn(), *counts, rich.TimeRemainingColumn()
+    bar = rich.Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(label, total=total or None)
     started = time.monotonic()
 
     def update(done: int) -> None:
