@@ -121,9 +121,14 @@ class Handler(BaseHTTPRequestHandler):
         self.send(self.server.archive[self.start :], start=self.start)
 
 
+class Server(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A client that hangs up is what some tests are about."""
+
+
 @pytest.fixture(scope="module")
-def running() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+def running() -> Iterator[Server]:
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads, server.over, server.asked = True, threading.Event(), []
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
