@@ -50,6 +50,7 @@ NAMES = [
     "models",
     "partition",
     "train",
+    "train_learners",
     "train_many",
     "train_solo",
 ]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lossgap.errors import DataError, DataWarning, DivergedError, FileError, LossgapError, SettingError
     from lossgap.experiment import train, train_many
     from lossgap.federation import Client, Federation, Split
+    from lossgap.learners.training import train_learners
     from lossgap.models import Model
     from lossgap.result import Result
     from lossgap.solo import Solo, train_solo
@@ -66,6 +67,7 @@ _MODULES = {
     "lossgap.experiment": ("train", "train_many"),
     "lossgap.result": ("Result",),
     "lossgap.federation": ("Client", "Federation", "Split"),
+    "lossgap.learners.training": ("train_learners",),
     "lossgap.models": ("Model",),
     "lossgap.solo": ("Solo", "train_solo"),
     "lossgap.store": ("Store", "load"),
@@ -116,6 +118,7 @@ __all__ = [
     "models",
     "partition",
     "train",
+    "train_learners",
     "train_many",
     "train_solo",
 ]

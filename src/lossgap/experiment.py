@@ -97,14 +97,13 @@ def starts_of(
 ) -> list[Start]:
     """What the runs of several methods begin with. A `solo` to be called is called once all settings fit."""
     params = _initial(federation, model, training, seed, initial_params)
-    check_fit(algorithms, federation, training, params)
-    losses = _solo_losses(federation, training, solo() if callable(solo) else solo)
+    check_fit(algorithms, len(federation.clients), training, params)
+    losses = checked_solo(federation.names, training, solo() if callable(solo) else solo)
     return [Start(algorithm, seed, params=params, solo_losses=losses) for algorithm in algorithms]
 
 
-def check_fit(algorithms: Sequence[Algorithm], federation: Federation, training: Training, params: Params) -> None:
-    """Refuse, before anything is trained, settings that do not suit these clients."""
-    clients = len(federation.clients)
+def check_fit(algorithms: Sequence[Algorithm], clients: int, training: Training, params: Params) -> None:
+    """Refuse, before anything is trained, settings that do not suit so many clients."""
     some = training.participants(clients)
     for algorithm in algorithms:
         jax.eval_shape(partial(algorithm.init, clients=clients), params)
@@ -116,24 +115,25 @@ def check_fit(algorithms: Sequence[Algorithm], federation: Federation, training:
         )
 
 
-def _solo_losses(federation: Federation, training: Training, solo: Solo | Sequence[float]) -> np.ndarray:
+def checked_solo(names: Sequence[str], training: Training, solo: Solo | Sequence[float]) -> np.ndarray:
+    """L_k* of these clients, [client], each a finite number."""
     if isinstance(solo, Solo):
         owners = [client.name for client in solo.clients]
         require(
-            owners == list(federation.names),
-            f"train: solo is about {', '.join(owners)}, the federation about {', '.join(federation.names)}.",
+            owners == list(names),
+            f"train: solo is about {', '.join(owners)}, the federation about {', '.join(names)}.",
             "Train solo models on this federation, with its clients in this order.",
         )
     losses = solo.losses(training.gap_split) if isinstance(solo, Solo) else np.asarray(solo, np.float64)
     require(
-        losses.shape == (len(federation.clients),),
-        f"train: solo holds {losses.size} losses for {len(federation.clients)} clients.",
+        losses.shape == (len(names),),
+        f"train: solo holds {losses.size} losses for {len(names)} clients.",
         "Give one per client, in the order of federation.names.",
     )
     bad = np.flatnonzero(~np.isfinite(losses))
     require(
         len(bad) == 0,
-        f"train: the solo loss of client {federation.names[bad[0]] if len(bad) else ''!r} is not a finite number.",
+        f"train: the solo loss of client {names[bad[0]] if len(bad) else ''!r} is not a finite number.",
         "Give a number, or leave solo out to have it trained.",
     )
     return losses

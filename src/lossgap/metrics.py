@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
@@ -174,10 +173,7 @@ def _named(client: ClientRow) -> str:
 @partial(jax.jit, static_argnums=0)
 def _per_row(model: Model, params: Params, x: Array, y: Array) -> tuple[Array, Array]:
     """Each row's loss, and whether the largest output is that of its label."""
-    losses = model.row_losses(params, x, y)
-    if jnp.issubdtype(y.dtype, jnp.floating):
-        return losses, jnp.full_like(losses, jnp.nan)
-    return losses, model.outputs(params, x).argmax(axis=-1) == y
+    return model.row_losses(params, x, y), model.hits(params, x, y)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -60,6 +60,12 @@ class Model:
         loss = self.loss or (squared_error if jnp.issubdtype(y.dtype, jnp.floating) else cross_entropy)
         return self._in_chunks(lambda x, y: loss(self.apply(params, x), y), x, y)
 
+    def hits(self, params: Params, x: Array, y: Array) -> Array:
+        """Whether the largest output of each row is that of its label; NaN where targets are numbers."""
+        if jnp.issubdtype(y.dtype, jnp.floating):
+            return jnp.full(y.shape[0], jnp.nan, y.dtype)
+        return self.outputs(params, x).argmax(axis=-1) == y
+
     def batch_loss(self, params: Params, x: Array, y: Array, share: Array) -> Array:
         """Σ_i share_i ℓ(θ, x_i, y_i)."""
         return share @ self.row_losses(params, x, y)

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lossgap.algorithms.base import LocalRule, Params, local_objective
+from lossgap.algorithms.base import Algorithm, LocalRule, Params, local_objective
 from lossgap.federation import Client, SplitName
-from lossgap.models import Model
+from lossgap.models import BATCHES, Model
 from lossgap.training import Batch, LocalWork, Training, client_keys, even_share, local_update
 
 
@@ -37,6 +37,26 @@ class Learner(Protocol):
 
     def loss(self, params: Params, split: SplitName) -> float: ...
 
+    def accuracy(self, params: Params, split: SplitName) -> float:
+        """The share of rows whose largest output is that of their label; NaN where targets are numbers."""
+        ...
+
+
+def is_plain(rule: LocalRule) -> bool:
+    """Whether a method leaves the clients' own loss as it is."""
+    return getattr(type(rule), "local_loss", None) is Algorithm.local_loss
+
+
+@jax.jit
+def steered(rule: LocalRule, loss: float, gradient: Params, params: Params, start: Params) -> Params:
+    """The gradient of a method's local loss, whichever framework computed the loss F(θ_k) and its gradient ∇F(θ_k).
+
+    ℓ = rule.local_loss(F(θ_k), θ_k, θ)
+    ∇ℓ = ∂ℓ/∂F ∇F(θ_k) + ∂ℓ/∂θ_k
+    """
+    by_loss, by_params = jax.grad(rule.local_loss, argnums=(0, 1))(loss, params, start)
+    return jax.tree.map(lambda g, p: by_loss * g + p, gradient, by_params)
+
 
 @dataclass(frozen=True)
 class JaxLearner:
@@ -46,6 +66,11 @@ class JaxLearner:
     model: Model
     training: Training
     key: Array
+
+    @classmethod
+    def of(cls, client: Client, model: Model, training: Training, *, seed: int = 0) -> "JaxLearner":
+        """A learner whose batches are those that `lossgap.train` draws from this seed."""
+        return cls(client, model, training, jax.random.fold_in(jax.random.key(seed), BATCHES))
 
     @property
     def name(self) -> str:
@@ -66,6 +91,10 @@ class JaxLearner:
 
     def loss(self, params: Params, split: SplitName) -> float:
         return float(_loss(self.model, params, self._rows(split)))
+
+    def accuracy(self, params: Params, split: SplitName) -> float:
+        x, y, _ = self._rows(split)
+        return float(_accuracy(self.model, params, x, y))
 
     def _rows(self, split: SplitName) -> Batch:
         rows, dtype = self.client.split(split), np.dtype(self.training.precision)
@@ -101,3 +130,8 @@ def _fit(
 @partial(jax.jit, static_argnums=0)
 def _loss(model: Model, params: Params, rows: Batch) -> Array:
     return model.batch_loss(params, *rows)
+
+
+@partial(jax.jit, static_argnums=0)
+def _accuracy(model: Model, params: Params, x: Array, y: Array) -> Array:
+    return model.hits(params, x, y).mean()
