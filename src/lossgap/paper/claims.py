@@ -116,6 +116,12 @@ UNEVEN: tuple[TableClaim, ...] = (
 EVEN: tuple[TableClaim, ...] = (little_difference, accuracy_kept)
 """What it says of clients whose data are alike."""
 
+
+def of_table(name: str) -> tuple[TableClaim, ...]:
+    """The claims that one of the paper's tables is to bear out."""
+    return EVEN if name.endswith("-2000") else UNEVEN
+
+
 Gaps = Mapping[str, ArrayLike]
 """By the method's label: gaps (or losses) [seed, client]."""
 
@@ -154,12 +160,13 @@ def easy_loss_raised(losses: Gaps, parity: str, before: str, easy: int = 0, hard
     """Training losses [seed, client] under a method for equal losses, and under one that does not seek them."""
     means = {label: np.asarray(losses[label]).mean(axis=0) for label in (before, parity)}
     raised = means[parity][easy] - means[before][easy]
+    clients = {label: ", ".join(f"{mean:.{DIGITS}f}" for mean in each) for label, each in means.items()}
     apart, unbalanced = (abs(means[parity][k] - means[parity][hard]) for k in (easy, other))
     return Claim(
-        words=f"{parity} raises the training loss of client {easy} to that of client {hard} (within {LITTLE} nats), but "
-        f"fails to balance clients {other} and {hard}.",
+        words=f"{parity} raises the training loss of client {easy} to that of client {hard} (within {LITTLE} nats), "
+        f"but fails to balance clients {other} and {hard}.",
         holds=bool(raised > 0 and apart <= LITTLE and unbalanced > LEVELLED),
-        figures="; ".join(f"{_numbers(each)} under {label}" for label, each in means.items()) + ", client by client.",
+        figures=f"Client by client: {listed([f'{each} under {label}' for label, each in clients.items()])}.",
     )
 
 
@@ -209,7 +216,3 @@ def _along(path: Mapping[float, float]) -> str:
 
 def _each(means: Mapping[str, float], digits: int = DIGITS) -> str:
     return listed([f"{mean:.{digits}f} under {label}" for label, mean in means.items()])
-
-
-def _numbers(values: np.ndarray) -> str:
-    return ", ".join(f"{value:.{DIGITS}f}" for value in values)

@@ -53,7 +53,7 @@ class Piece:
 
 
 def _table(name: str, experiment: Callable[[Preset], Experiment], title: str) -> Piece:
-    judged = claims.EVEN if name.endswith("-2000") else claims.UNEVEN
+    judged = claims.of_table(name)
 
     def made(outcomes: Sequence[Outcome]) -> Parts:
         (outcome,), published = outcomes, TABLES[name]

@@ -61,7 +61,9 @@ class Outcome:
         return Table(columns, tuple(rows))
 
 
-def run(experiment: Experiment, store: Store, *, tell: Tell = lambda line: None, progress: bool | None = None) -> Outcome:
+def run(
+    experiment: Experiment, store: Store, *, tell: Tell = lambda line: None, progress: bool | None = None
+) -> Outcome:
     """All methods on all seeds, those of one kind side by side; what the store holds is not trained again."""
     started, solos, results = time.perf_counter(), [], []
     for seed in experiment.seeds:

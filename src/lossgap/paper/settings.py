@@ -102,7 +102,7 @@ def linear(alpha: float, preset: Preset) -> Experiment:
 
 def synthetic(preset: Preset) -> Experiment:
     """The linear model on the three synthetic clients."""
-    training = Training(rounds=10_000, step_size=0.5, gap_split="train")
+    training = Training(rounds=10_000 if preset == "paper" else 1_000, step_size=0.5, gap_split="train")
     scale = Scale(rows=100, training=training, solo_training=training, mixture_step=0.1)
     return Experiment(
         name="synthetic",
