@@ -63,7 +63,7 @@ def never(*_, **__):
 def idle(monkeypatch):
     """Fails the test as soon as anybody trains."""
     monkeypatch.setattr("lossgap.solo.train_alone", never)
-    monkeypatch.setattr("lossgap.experiment.drive", never)
+    monkeypatch.setattr("lossgap.passes.drive", never)
 
 
 @pytest.fixture(scope="module")
