@@ -12,10 +12,10 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.sharding import NamedSharding
+from jax.flatten_util import ravel_pytree
 
 from lossgap.algorithms.base import LocalRule, Measured, Params, Replies, Updates
-from lossgap.engine.devices import AXIS
+from lossgap.engine.devices import AXIS, EVERYWHERE, HERE
 from lossgap.engine.local import OwnRows, own_loss, own_update
 from lossgap.engine.problem import Problem, Shards, client_losses
 from lossgap.engine.updates import UNDECLARED, SharedGradient, StackedUpdates
@@ -50,11 +50,21 @@ class CompiledClients(ABC):
     def walk(self, starts: Params, rule: LocalRule) -> Params: ...
 
     def measure(self, params: Params) -> Measured:
-        return self._measured(params, client_losses(self.model, params, self.problem.train, self.problem.clients))
+        return self._measured(params, self._losses(params, self.problem.train))
+
+    def _losses(self, params: Params, shards: Shards) -> Array:
+        return client_losses(self.model, params, shards, self.problem.clients, self.problem.mesh)
+
+    def _once_done(self, first: Any, second: Any) -> Any:
+        """`second`, but not before `first` is there: devices that exchange two things at once may do so in different
+        orders, and then wait for each other for ever."""
+        if self.problem.mesh is None:
+            return second
+        return jax.lax.optimization_barrier((second, first))[0]  # type: ignore[no-untyped-call]
 
     def _measured(self, params: Params, loss_at_global: Array) -> Measured:
         problem = self.problem
-        validation = client_losses(self.model, params, problem.validation, problem.clients)
+        validation = self._losses(self._once_done(loss_at_global, params), problem.validation)
         loss = validation if problem.gap_split == "validation" else loss_at_global
         everyone = Measured(loss_at_global, validation, loss - problem.solo_losses)
         who = self.who
@@ -75,7 +85,7 @@ class OneStepClients(CompiledClients):
         problem = self.problem
 
         def losses(p: Params) -> tuple[Array, Array]:
-            plain = client_losses(self.model, p, problem.train, problem.clients)
+            plain = self._losses(p, problem.train)
             return jax.vmap(lambda loss: rule.local_loss(loss, p, params))(plain), plain
 
         _, pull_back, plain = jax.vjp(losses, params, has_aux=True)
@@ -84,6 +94,7 @@ class OneStepClients(CompiledClients):
         # barrier both take the same way, and λ = 0 is FedAvg to the last bit.
         scales, plain = jax.lax.optimization_barrier((scales, plain))  # type: ignore[no-untyped-call]
         measured = self._measured(params, plain)
+        scales = self._once_done(measured.validation_loss, scales)
 
         def pulled_back(c: Array) -> Params:
             return pull_back(measured.filed(jnp.zeros_like(plain), c.astype(plain.dtype)))[0]
@@ -108,7 +119,7 @@ class LocalClients(CompiledClients):
             return moved, own_loss(self.model, jax.tree.map(jnp.subtract, params, moved), rows)
 
         stacked, loss_after = self._each(update)
-        measured = self.measure(params)
+        measured = self.measure(self._once_done(stacked, params))
         return self._replies(StackedUpdates(jax.tree.map(measured.own, stacked)), measured, loss_after)
 
     def walk(self, starts: Params, rule: LocalRule) -> Params:
@@ -122,6 +133,7 @@ class LocalClients(CompiledClients):
 
     def _each(self, function: Callable[[Array, OwnRows], Any]) -> Any:
         """`function(client, its rows)` for every client, stacked in client order."""
+        mesh, place = self.problem.mesh, self.problem.place
 
         def on_device(shards: Shards) -> Any:
             x, y = shards.x[0], shards.y[0]
@@ -132,14 +144,16 @@ class LocalClients(CompiledClients):
 
             return jax.lax.map(one, (shards.owner[0], shards.first[0], shards.count[0]))
 
-        mesh = self.problem.mesh
+        def exchanged(shards: Shards) -> Any:
+            by_slot = on_device(shards)
+            flat, unravel = ravel_pytree(by_slot)  # one exchange for all of them
+            everyone = jax.lax.all_gather(flat, AXIS)
+            return jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:])[place], jax.vmap(unravel)(everyone))
+
         if mesh is None:  # whose slots are in client order already
             return on_device(self.problem.train)
-        devices = jax.P(AXIS)
-        by_slot = jax.shard_map(on_device, mesh=mesh, in_specs=devices, out_specs=devices, check_vma=False)
-        everywhere = NamedSharding(mesh, jax.P())
-        stacked = jax.lax.with_sharding_constraint(by_slot(self.problem.train), everywhere)
-        return jax.tree.map(lambda a: a[self.problem.place], stacked)
+        everywhere = jax.shard_map(exchanged, mesh=mesh, in_specs=HERE, out_specs=EVERYWHERE, check_vma=False)
+        return everywhere(self.problem.train)
 
     def _moved(self, start: Params, multiplier: Array, k: Array, rows: OwnRows, rule: LocalRule) -> Params:
         return own_update(

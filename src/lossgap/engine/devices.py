@@ -10,12 +10,23 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 AXIS = "devices"
+HERE = PartitionSpec(AXIS)  # type: ignore[no-untyped-call]
+"""Of an array [device, ...], each device holds its own part."""
+
+EVERYWHERE = PartitionSpec()  # type: ignore[no-untyped-call]
+"""Every device holds the whole array."""
 
 WORTH_IT = 10**7
 """Rows times parameters of a round. Below this, devices would wait for each other longer than they save."""
 
-SINGLE_THREADED = {"xla_cpu_multi_thread_eigen": False}
-"""Products on one core of a CPU whose other cores are devices of their own."""
+CORES_AS_DEVICES = {
+    "xla_cpu_multi_thread_eigen": False,
+    "xla_cpu_enable_concurrency_optimized_scheduler": False,
+    "xla_cpu_collective_call_terminate_timeout_seconds": 10**6,
+    "xla_cpu_collective_call_warn_stuck_seconds": 10**6,
+}
+"""For a CPU whose cores are devices of their own: products on one core, one exchange between devices after another, and
+patience with a device that was suspended."""
 
 
 def one_per_core() -> None:
@@ -36,18 +47,18 @@ def mesh_for(work: int) -> Mesh | None:
 
 def spread(tree: Any, mesh: Mesh | None) -> Any:
     """Arrays [device, ...], each part on its device."""
-    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, PartitionSpec(AXIS)))
+    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, HERE))
 
 
 def everywhere(tree: Any, mesh: Mesh | None) -> Any:
     """Arrays that every device needs."""
-    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, PartitionSpec()))
+    return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, EVERYWHERE))
 
 
 def compiler_options(mesh: Mesh | None) -> dict[str, Any]:
     """What the compiler should know of the devices."""
     on_cpu = mesh is not None and mesh.devices.flat[0].platform == "cpu"
-    return SINGLE_THREADED if on_cpu else {}
+    return CORES_AS_DEVICES if on_cpu else {}
 
 
 def dealt(amounts: Sequence[int], devices: int) -> list[list[int]]:

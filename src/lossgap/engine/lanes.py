@@ -76,7 +76,11 @@ def segments(
 
 def glances(algorithms: Algorithm, clients: CompiledClients, carry: Carry, round: int) -> Glance:
     """`glance` for every lane."""
-    return _each_lane(lambda *lane: glance(*lane, round), algorithms, clients, carry)
+
+    def one(algorithm: Algorithm, clients: CompiledClients, carry: Carry) -> Glance:
+        return glance(algorithm, clients, carry, round)
+
+    return _each_lane(one, algorithms, clients, carry)
 
 
 def _each_lane(function: Callable[..., Any], algorithms: Algorithm, clients: CompiledClients, carry: Carry) -> Any:

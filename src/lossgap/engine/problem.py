@@ -15,7 +15,7 @@ from jax import Array
 from jax.sharding import Mesh
 
 from lossgap.engine.columns import Columns
-from lossgap.engine.devices import dealt, everywhere, mesh_for, spread
+from lossgap.engine.devices import AXIS, EVERYWHERE, HERE, dealt, everywhere, mesh_for, spread
 from lossgap.engine.local import TILE
 from lossgap.federation import Federation, Split, SplitName
 from lossgap.models import Model, Params
@@ -59,16 +59,24 @@ class Problem:
         return self.rows.shape[0]
 
 
-def client_losses(model: Model, params: Params, shards: Shards, clients: int) -> Array:
+def client_losses(model: Model, params: Params, shards: Shards, clients: int, mesh: Mesh | None) -> Array:
     """L_k(θ) of every client at one shared θ, [client]."""
 
-    def on_device(x: Array, y: Array, share: Array, client: Array) -> Array:
+    def on_device(params: Params, *rows: Array) -> Array:
+        x, y, share, client = (a[0] for a in rows)
         return jax.ops.segment_sum(share * model.row_losses(params, x, y), client, clients)
 
     rows = shards.x, shards.y, shards.share, shards.client
-    if len(shards.x) == 1:
-        return on_device(*(a[0] for a in rows))
-    return jax.vmap(on_device)(*rows).sum(axis=0)
+    if mesh is None:
+        return on_device(params, *rows)
+
+    def summed(params: Params, *rows: Array) -> Array:
+        total: Array = jax.lax.psum(on_device(params, *rows), AXIS)  # type: ignore[no-untyped-call]
+        return total
+
+    specs = (EVERYWHERE, HERE, HERE, HERE, HERE)
+    losses: Array = jax.shard_map(summed, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE)(params, *rows)
+    return losses
 
 
 def problem_of(
