@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lossgap import datasets, models, partition
+    from lossgap import datasets, models, partition, skew
     from lossgap.algorithms import (
         AFL,
         QFFL,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lossgap.learners.training import train_learners
     from lossgap.models import Model
     from lossgap.result import Result
+    from lossgap.skew import Skew
     from lossgap.solo import Solo, train_solo
     from lossgap.store import Store, load
     from lossgap.training import Training
@@ -69,13 +70,14 @@ _MODULES = {
     "lossgap.federation": ("Client", "Federation", "Split"),
     "lossgap.learners.training": ("train_learners",),
     "lossgap.models": ("Model",),
+    "lossgap.skew": ("Skew",),
     "lossgap.solo": ("Solo", "train_solo"),
     "lossgap.store": ("Store", "load"),
     "lossgap.training": ("Training",),
     "lossgap.tuning": ("Frontier", "frontier"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-_SUBMODULES = ("datasets", "models", "partition")
+_SUBMODULES = ("datasets", "models", "partition", "skew")
 
 __all__ = [
     "AFL",
@@ -105,6 +107,7 @@ __all__ = [
     "PropFair",
     "Result",
     "SettingError",
+    "Skew",
     "Solo",
     "Split",
     "Store",
@@ -117,6 +120,7 @@ __all__ = [
     "load",
     "models",
     "partition",
+    "skew",
     "train",
     "train_learners",
     "train_many",
