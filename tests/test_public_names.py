@@ -55,6 +55,7 @@ NAMES = [
     "train_learners",
     "train_many",
     "train_solo",
+    "train_streaming",
 ]
 HEAVY = ("jax", "pyarrow", "torch", "flwr", "sklearn", "scipy", "numpy", "pandas", "polars", "pydantic", "rich")
 

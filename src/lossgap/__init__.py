@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lossgap.errors import DataError, DataWarning, DivergedError, FileError, LossgapError, SettingError
     from lossgap.experiment import train, train_many
     from lossgap.federation import Client, Federation, Split
+    from lossgap.learners.streaming import train_streaming
     from lossgap.learners.training import train_learners
     from lossgap.models import Model
     from lossgap.result import Result
@@ -68,6 +69,7 @@ _MODULES = {
     "lossgap.experiment": ("train", "train_many"),
     "lossgap.result": ("Result",),
     "lossgap.federation": ("Client", "Federation", "Split"),
+    "lossgap.learners.streaming": ("train_streaming",),
     "lossgap.learners.training": ("train_learners",),
     "lossgap.models": ("Model",),
     "lossgap.skew": ("Skew",),
@@ -125,6 +127,7 @@ __all__ = [
     "train_learners",
     "train_many",
     "train_solo",
+    "train_streaming",
 ]
 
 

@@ -4,6 +4,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -178,18 +179,27 @@ class Federation:
         fractions: Fractions = (0.6, 0.2, 0.2),
         seed: int = 0,
         task: Task | None = None,
+        on_disk: str | Path | None = None,
     ) -> "Federation":
         """Clients from a csv or parquet file or a data frame, split as in `from_arrays`.
 
         One column names the client, one the target; the others, or those in `features`, become features: numbers
         standardised, text one-hot, missing values filled, all fitted on training rows only. A target of text,
         booleans or integers is classes, one of floats is numbers to predict, unless `task` says otherwise.
+        `on_disk="rows.npy"` encodes a parquet file that is larger than memory into that file, where features stay.
         `lossgap.tabular.read` states the rules in full and also returns the names of features and classes.
         """
         from lossgap import tabular  # imported late: it needs pyarrow, which most runs do not
 
         federation, _ = tabular.read(
-            table, client=client, target=target, features=features, fractions=fractions, seed=seed, task=task
+            table,
+            client=client,
+            target=target,
+            features=features,
+            fractions=fractions,
+            seed=seed,
+            task=task,
+            on_disk=on_disk,
         )
         return federation
 

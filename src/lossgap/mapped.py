@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-BLOCK_BYTES = 1 << 25
+BLOCK_BYTES = 1 << 22
 """Rows are looked at in blocks of about this size."""
 
 
@@ -39,6 +39,8 @@ class Mapped(Sequence[np.ndarray]):
         wanted = self.chosen[rows]
         if wanted.ndim == 0:
             return np.array(self.source[wanted])
+        if (np.diff(wanted) >= 0).all():
+            return np.asarray(self.source[wanted])
         order = np.argsort(wanted, kind="stable")  # a disk is read forwards
         read = np.empty((len(wanted), *self.source.shape[1:]), self.dtype)
         read[order] = self.source[wanted[order]]

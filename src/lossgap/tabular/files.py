@@ -60,7 +60,7 @@ def _read_file(path: Path, client: str) -> pa.Table:
         if suffix == PARQUET
         else "Save it as UTF-8 text, first row the column names, every row with as many values."
     )
-    with _telling(path, suffix[1:], fix):
+    with telling(path, suffix[1:], fix):
         rows = _read_parquet(path) if suffix == PARQUET else _read_csv(path, DELIMITERS[suffix], {client: pa.string()})
     if not rows.num_rows:
         raise FileError(f"{path}: has no rows. Give each client at least three.")
@@ -73,7 +73,7 @@ def without_header(path: Path, columns: Mapping[str, pa.DataType], *, count: int
     Missing values and spaces are as in `load`. A file with other than `count` rows is refused, so that one that is cut
     off between two lines is not taken for a whole one. `skip` lines before the first row are no rows.
     """
-    with _telling(path, "comma-separated values", "Fetch or copy the file again."):
+    with telling(path, "comma-separated values", "Fetch or copy the file again."):
         rows = _read_csv(path, ",", columns, pa_csv.ReadOptions(column_names=list(columns), skip_rows=skip))
     if rows.num_rows != count:
         raise FileError(f"{path}: has {rows.num_rows} rows, and {count} were published. Fetch or copy the file again.")
@@ -81,7 +81,8 @@ def without_header(path: Path, columns: Mapping[str, pa.DataType], *, count: int
 
 
 @contextmanager
-def _telling(path: Path, kind: str, fix: str) -> Iterator[None]:
+def telling(path: Path, kind: str, fix: str) -> Iterator[None]:
+    """Whatever goes wrong while a file is read is told with its path."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
