@@ -964,3 +964,11 @@ def test_a_plain_table_is_read_without_a_word():
 def test_a_target_of_one_class_is_refused_by_its_value(value):
     with pytest.raises(DataError, match=f"'disease', is {value} in every row: there is nothing to tell apart"):
         from_table(patients().assign(disease=value))
+
+
+def test_text_after_a_closing_quote_is_refused(tmp_path):
+    """Pyarrow would take the rows up to the next quote into the value."""
+    path = tmp_path / "p.csv"
+    path.write_text('hospital,note,disease\nlyon,"a"b,flu\nlyon,c,none\nlille,"d",flu\nlille,e,none\n')
+    with pytest.raises(FileError, match=r"p\.csv: .*in line \d+, text follows a closing quote"):
+        read(path)

@@ -1,5 +1,7 @@
 """Tables from csv and parquet files and from data frames."""
 
+import csv
+import io
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from lossgap.errors import DataError, FileError, require_data
 MISSING = ("?", "", "NA", "NaN", "null")
 DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = ".parquet"
+QUOTE = b'"'
 
 
 def load(table: Any, client: str) -> pa.Table:
@@ -103,6 +106,7 @@ def _read_csv(
     with pa.input_stream(str(path)) as stream:  # unpacks .gz
         content = stream.read_buffer()
     _check_utf8(content)
+    _check_quotes(content, delimiter)
     rows = pa_csv.read_csv(
         pa.BufferReader(content),
         read_options=lines,
@@ -131,6 +135,20 @@ def _check_utf8(content: pa.Buffer) -> None:
         whole.cast(pa.large_string())
     except pa.ArrowInvalid as error:
         raise ValueError("it is not UTF-8 text") from error
+
+
+def _check_quotes(content: pa.Buffer, delimiter: str) -> None:
+    """Text after a closing quote: pyarrow would take it, and all rows up to the next quote, into the value."""
+    if content.size and QUOTE in content.to_pybytes():
+        lines = csv.reader(
+            io.TextIOWrapper(pa.BufferReader(content), "utf-8-sig", newline=""), delimiter=delimiter, strict=True
+        )
+        try:
+            for _ in lines:
+                pass
+        except csv.Error as error:
+            if "expected after" in str(error):  # what else may be wrong is found elsewhere
+                raise ValueError(f"in line {lines.line_num}, text follows a closing quote") from error
 
 
 def _check_last_quote(rows: pa.Table, content: pa.Buffer) -> None:
