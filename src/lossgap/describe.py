@@ -113,7 +113,7 @@ class Description:
         lines = [
             f"label skew    {self.label_skew:.3f}  of a client's rows would have to change for everybody's {what}, on "
             "average (0 to 1)",
-            f"size skew     {self.size_skew:.3g}  times the rows of the smallest client has the largest",
+            f"size skew     {self.size_skew:.3g}  times as many rows has the largest client as the smallest",
             f"feature skew  {self.feature_skew:.3f}  of the features' variance lies between clients' means (0 to 1)",
         ]
         return "\n".join(lines)
