@@ -16,6 +16,7 @@ from lossgap.engine import streaming
 from lossgap.engine.learner import JaxLearner
 from lossgap.engine.sequential import SequentialStepper
 from lossgap.engine.streaming import StreamingLearner, StreamingStepper
+from lossgap.identity import fingerprint
 from lossgap.mapped import Mapped, in_blocks
 
 pytestmark = pytest.mark.filterwarnings("ignore::lossgap.DataWarning")
@@ -109,6 +110,15 @@ class TestRowsInFiles:
             for each in (outside, inside)
         ]
         assert_alike(*runs, rtol=0)
+
+    def test_a_store_knows_them_by_their_contents(self, tmp_path):
+        (tmp_path / "other").mkdir()
+        one, other = pair(tmp_path)[0], pair(tmp_path / "other")[0]
+        assert fingerprint(one) == fingerprint(other)
+        x = np.load(tmp_path / "other" / "few.npy", mmap_mode="r+")
+        x[3, 2] += 1
+        x.flush()
+        assert fingerprint(one) != fingerprint(other)
 
     def test_a_description_reads_them(self, tmp_path):
         outside, inside = pair(tmp_path)
