@@ -165,9 +165,12 @@ class TestSkew:
     @pytest.mark.parametrize(
         ("line", "words"),
         [
-            ("clases_each = 2", r"federation\.skew.*nexpected keyword"),
-            ("classes_each = 'two'", r"federation\.skew.*integer"),
-            ("classes_each = 2\nsize_alpha = 1.0", r"federation\.skew.*both classes_each and size_alpha"),
+            ("clases_each = 2", r"federation\.skew: the key 'clases_each' is unknown.*'classes_each'"),
+            ("classes_each = 'two'", r"federation\.skew\.classes_each.*integer"),
+            (
+                "classes_each = 2\nsize_alpha = 1.0",
+                r"run\.toml: Skew: both classes_each and size_alpha are given\.",
+            ),
         ],
     )
     def test_a_mistake_in_a_file_is_named(self, tmp_path, line, words):

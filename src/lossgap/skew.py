@@ -10,7 +10,6 @@
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -37,8 +36,6 @@ class Skew:
     size_alpha: float | None = None
     rotation: float = 0.0
     label_noise: float = 0.0
-
-    __pydantic_config__: ClassVar = {"extra": "forbid"}  # a mistyped key of a file is no setting
 
     def __post_init__(self) -> None:
         require(
