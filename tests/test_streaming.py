@@ -157,11 +157,11 @@ class TestTraining:
         ("algorithm", "work"),
         [
             (lg.Eagle(gap_penalty=0.5), WORK[0]),
-            (lg.FedAvg(), WORK[1]),
-            (lg.QFFL(q=1.0), WORK[2]),
             (lg.FedNova(momentum=0.5), WORK[1]),
+            pytest.param(lg.FedAvg(), WORK[1], marks=pytest.mark.slow),
+            pytest.param(lg.QFFL(q=1.0), WORK[2], marks=pytest.mark.slow),
         ],
-        ids=["Eagle", "FedAvg", "QFFL", "FedNova"],
+        ids=["Eagle", "FedNova", "FedAvg", "QFFL"],
     )
     def test_a_run_equals_that_in_memory(self, tmp_path, small_blocks, algorithm, work):
         outside, inside = pair(tmp_path)
@@ -173,7 +173,13 @@ class TestTraining:
 
     @pytest.mark.parametrize(
         "algorithm",
-        [lg.Eagle(gap_penalty=0.5, lag=0), lg.AFL(), lg.Ditto(base=lg.FedAvg()), lg.FedDGGA(), lg.FedFV()],
+        [
+            lg.Eagle(gap_penalty=0.5, lag=0),
+            lg.FedDGGA(),
+            pytest.param(lg.Ditto(base=lg.FedAvg()), marks=pytest.mark.slow),
+            pytest.param(lg.AFL(), marks=pytest.mark.slow),
+            pytest.param(lg.FedFV(), marks=pytest.mark.slow),
+        ],
         ids=str,
     )
     def test_every_method_gets_the_measurements_it_needs(self, tmp_path, small_blocks, algorithm):
@@ -190,6 +196,7 @@ class TestTraining:
         compiled = lg.train(inside, lg.models.linear(), lg.Eagle(gap_penalty=0.5), training, solo=ALONE)
         assert_alike(streamed, compiled, rtol=2e-4, atol=2e-6)
 
+    @pytest.mark.slow
     def test_it_is_an_engine_as_well(self, tmp_path):
         outside, inside = pair(tmp_path)
         training = lg.Training(rounds=4, batch_size=8, precision="float64", gap_split="train")
@@ -252,10 +259,10 @@ class TestTraining:
 
 @pytest.fixture(scope="module")
 def large_file(tmp_path_factory) -> Path:
-    """1.6 GB of features, three times as much as the test below allows in memory."""
+    """2 GB of features, nearly four times as much as the test below allows in memory."""
     folder = tmp_path_factory.mktemp("large")
-    rows, features = 200_000, 2_000
-    block = np.random.default_rng(0).normal(size=(4_000, features)).astype(np.float32)
+    rows, features = 250_000, 2_000
+    block = np.random.default_rng(0).normal(size=(5_000, features)).astype(np.float32)
     with (folder / "x.npy").open("wb") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (rows, features)}
         np.lib.format.write_array_header_1_0(file, header)
@@ -267,7 +274,7 @@ def large_file(tmp_path_factory) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits what a process may write to")
-def test_a_file_three_times_larger_than_memory(large_file):
+def test_a_file_several_times_larger_than_memory(large_file):
     limit = 512
     script = Path(__file__).with_name("limited_memory.py")
     ran = subprocess.run(
@@ -275,7 +282,7 @@ def test_a_file_three_times_larger_than_memory(large_file):
     )
     assert ran.returncode == 0, ran.stderr[-2000:]
     report = json.loads(ran.stdout)
-    assert (large_file / "x.npy").stat().st_size > 3 * limit * limited_memory.MEGABYTE
+    assert (large_file / "x.npy").stat().st_size > 3.5 * limit * limited_memory.MEGABYTE
     assert not report["fits"]  # the same process could not have loaded it
     kernel = np.array(report["kernel"])
     assert abs(kernel[:5]).mean() > 3 * abs(kernel[5:]).mean()  # it has found the five features that matter
@@ -291,12 +298,12 @@ def test_a_file_three_times_larger_than_memory(large_file):
 
 
 def test_the_beginning_of_that_file_trains_alike_in_memory(large_file, tmp_path):
-    x, y = np.load(large_file / "x.npy", mmap_mode="r")[:3_000], np.load(large_file / "y.npy")[:3_000]
+    x, y = np.load(large_file / "x.npy", mmap_mode="r")[:1_000], np.load(large_file / "y.npy")[:1_000]
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "y.npy", y)
     outside = limited_memory.federation(tmp_path)
     inside = lg.Federation.from_arrays(
-        {"first": (np.array(x[:1_500]), y[:1_500]), "second": (np.array(x[1_500:]), y[1_500:])}, classes=2
+        {"first": (np.array(x[:500]), y[:500]), "second": (np.array(x[500:]), y[500:])}, classes=2
     )
     method, settings = lg.Eagle(gap_penalty=0.5), limited_memory.TRAINING
     streamed = lg.train_streaming(outside, lg.models.linear(), method, settings, solo=[0.5, 0.5])
