@@ -96,7 +96,7 @@ def test_one_part_can_be_asked_for(folder):
     check(federation, "digits", ("test",))
     (folder / "emnist" / "emnist-digits-train-images-idx3-ubyte").unlink()
     with pytest.raises(lg.FileError, match=r"digits-train-images-idx3-ubyte.*lossgap data fetch emnist"):
-        lg.datasets.emnist(source="digits", parts=("train",))
+        lg.datasets.emnist(source="digits", rows=None, parts=("train",))
 
 
 def test_images_without_their_labels_are_named(folder):
