@@ -15,6 +15,7 @@ FLOORS = [
     ("mapped",),
     ("checks",),
     ("federation", "partition", "skew", "tabular", "describe"),
+    ("convolution",),
     ("datasets", "models", "training"),
     ("algorithms",),
     ("engine",),

@@ -15,17 +15,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lossgap.algorithms.base import Algorithm, LocalRule, Measured, Measurement, Params, Replies, local_objective
+from lossgap.algorithms.base import Algorithm, LocalRule, Measured, Measurement, Params, Replies
 from lossgap.engine.learner import Learner
+from lossgap.engine.local import OwnRows, steered
 from lossgap.engine.sequential import SequentialClients, SequentialStepper
 from lossgap.engine.updates import StackedUpdates
 from lossgap.errors import require
 from lossgap.federation import Client, Federation, Split, SplitName
 from lossgap.models import BATCHES, Model
-from lossgap.training import Batch, LocalWork, Training, client_keys, drawn, even_share, local_update
+from lossgap.training import Batch, LocalWork, Training, client_keys, drawn, local_update
 
 BLOCK_BYTES = 1 << 22
 """Features in memory at once, of one client, as the numbers that are computed with; on their way there are copies."""
+
+Read = tuple[Array, Array, Array, Array]
+"""Features and targets of some steps' rows, where each step finds its own among them, and how many steps there are."""
 
 EVERYTHING: frozenset[Measurement] = frozenset({"loss_at_global", "gaps"})
 
@@ -94,12 +98,12 @@ class StreamingLearner:
             part = table[first : first + at_once]
             yield np.pad(part, ((0, at_once - len(part)), (0, 0)), constant_values=-1)  # one program for all parts
 
-    def _read(self, steps: np.ndarray) -> tuple[Array, Array, Array]:
-        """The rows of some steps one after another, and where each step finds its own among them."""
+    def _read(self, steps: np.ndarray) -> Read:
         there = steps >= 0
         rows = np.where(there, steps, steps[0, 0]).ravel()
         places = np.where(there, np.arange(steps.size).reshape(steps.shape), -1)
-        return *self._arrays(self.client.train.loaded(rows)), jnp.asarray(places, jnp.int32)
+        taken = jnp.asarray(there.any(axis=1).sum(), jnp.int32)
+        return *self._arrays(self.client.train.loaded(rows)), jnp.asarray(places, jnp.int32), taken
 
     def _blocks(self, split: Split) -> Iterator[Batch]:
         """All rows in blocks of one size, and how much each counts; the last block repeats its last row for nothing."""
@@ -125,24 +129,19 @@ def _walk(
     start: Params,
     params: Params,
     multiplier: Array,
-    read: tuple[Array, Array, Array],
+    read: Read,
     step_size: float,
     rule: LocalRule,
 ) -> Params:
     """The update of some steps of a round that began at `start` and has come to `params`."""
-    x, y, places = read
-    rows = x, y, even_share(jnp.ones(len(x)), x.dtype)
-    objective = local_objective(model, rule, start)
-    return local_update(
-        objective,
-        params,
-        multiplier,
-        rows,
-        step_size=step_size,
-        steps=len(places),
-        batches=places,
-        momentum=rule.local_momentum,
-    )
+    x, y, places, steps = read
+    rows = OwnRows(x, y, first=0, count=len(y), tile=None)
+
+    def slope(params: Params, step: Array) -> Params:
+        loss, gradient = jax.value_and_grad(model.batch_loss)(params, *rows.picked(places[step]))
+        return steered(rule, loss, gradient, params, start)
+
+    return local_update(slope, params, multiplier, step_size=step_size, steps=steps, momentum=rule.local_momentum)
 
 
 @partial(jax.jit, static_argnums=0)
