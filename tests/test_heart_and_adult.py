@@ -78,6 +78,16 @@ class TestHeart:
         lacking = [seed for seed in range(8) if "'va' have no value in column 'vessels'" in said(seed)]
         assert lacking  # two of its 200 patients have one
 
+    def test_a_hospital_of_one_class_trains_like_the_others(self, real_data):
+        federation = lg.datasets.heart(seed=0)
+        assert set(federation.clients[2].train.y) == {1}
+        training = lg.Training(rounds=30, step_size=0.3)
+        result = lg.train(federation, lg.models.linear(), lg.Eagle(gap_penalty=0.5), training)
+        assert all(np.isfinite([client.gap, client.test_loss]).all() for client in result.clients)
+        assert result.clients[2].solo_loss < min(
+            client.solo_loss for client in result.clients if client.name != "switzerland"
+        )
+
     def test_seeds_draw_other_splits(self, real_data):
         one, again, other = (lg.datasets.heart(seed=seed).clients[0].test.x for seed in (1, 1, 2))
         assert np.array_equal(one, again)

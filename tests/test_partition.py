@@ -140,6 +140,99 @@ class TestIid:
             partition.iid(10, clients, seed=0)
 
 
+class TestQuantity:
+    @settings(deadline=None)
+    @given(
+        rows=st.integers(10, 400),
+        data=st.data(),
+        alpha=st.floats(0.01, 1000),
+        min_rows=st.integers(1, 3),
+        seed=st.integers(0, 2**32 - 1),
+    )
+    def test_every_row_has_exactly_one_owner_and_nobody_starves(self, rows, data, alpha, min_rows, seed):
+        clients = data.draw(st.integers(2, rows // min_rows))
+        owners = partition.quantity(rows, clients, alpha, seed=seed, min_rows=min_rows)
+        assert all_rows(owners) == list(range(rows))
+        assert len(owners) == clients
+        assert min(map(len, owners)) >= min_rows
+
+    @pytest.mark.parametrize("alpha", [0.2, 1.0, 10.0])
+    def test_shares_have_the_variance_of_the_dirichlet_distribution(self, alpha):
+        sizes = np.array([list(map(len, partition.quantity(10_004, 4, alpha, seed=s))) for s in range(600)])
+        shares = (sizes - 1) / 10_000
+        assert np.allclose(shares.mean(axis=0), 0.25, atol=0.04)
+        assert np.allclose(shares.var(axis=0), 0.25 * 0.75 / (4 * alpha + 1), rtol=0.2)
+
+    def test_clients_hold_the_same_mixture(self):
+        labels = np.arange(20_000) % 4
+        for own in partition.quantity(len(labels), 3, 1.0, seed=0, min_rows=2000):
+            assert np.allclose(np.bincount(labels[own]) / len(own), 0.25, atol=0.05)
+
+    def test_same_seed_same_owners(self):
+        one, two, other = (as_lists(partition.quantity(200, 3, 0.5, seed=s)) for s in (7, 7, 8))
+        assert one == two != other
+
+    def test_impossible_requests_are_refused(self):
+        with pytest.raises(lg.SettingError, match=r"quantity: alpha is 0.*positive"):
+            partition.quantity(100, 5, 0, seed=0)
+        with pytest.raises(lg.SettingError, match=r"5 clients.*21 rows"):
+            partition.quantity(100, 5, 1.0, seed=0, min_rows=21)
+
+
+class TestShards:
+    @settings(deadline=None)
+    @given(classes=st.integers(1, 12), data=st.data(), seed=st.integers(0, 2**32 - 1))
+    def test_every_row_is_used_once_and_every_client_holds_so_many_classes(self, classes, data, seed):
+        classes_each = data.draw(st.integers(1, classes))
+        clients = data.draw(st.integers(max(2, -(-classes // classes_each)), 15))
+        sizes = data.draw(st.lists(st.integers(15, 30), min_size=classes, max_size=classes))
+        labels = np.repeat(np.arange(classes), sizes)
+        owners = partition.shards(labels, clients, classes_each, seed=seed)
+        assert all_rows(owners) == list(range(len(labels)))
+        assert [len(np.unique(labels[own])) for own in owners] == [classes_each] * clients
+
+    @settings(deadline=None)
+    @given(seed=st.integers(0, 999))
+    def test_classes_have_nearly_the_same_number_of_holders_who_share_evenly(self, seed):
+        labels = np.arange(1000) % 10
+        owners = partition.shards(labels, 7, 3, seed=seed)
+        counts = np.array([np.bincount(labels[own], minlength=10) for own in owners])
+        holders = (counts > 0).sum(axis=0)
+        assert sorted(holders) == [2] * 9 + [3]
+        for column in counts.T:
+            assert np.ptp(column[column > 0]) <= 1
+
+    def test_which_classes_go_together_is_drawn(self):
+        labels = np.arange(600) % 6
+        pairs = {
+            tuple(np.unique(labels[own])) for seed in range(60) for own in partition.shards(labels, 3, 2, seed=seed)
+        }
+        assert len(pairs) == 15  # all there are
+
+    def test_same_seed_same_owners(self):
+        labels = np.arange(200) % 4
+        one, two, other = (as_lists(partition.shards(labels, 4, 2, seed=s)) for s in (7, 7, 8))
+        assert one == two != other
+
+    @pytest.mark.parametrize(
+        ("clients", "classes_each", "words"),
+        [
+            (4, 0, r"classes_each is 0, and the rows hold 10 classes.*1 to 10"),
+            (4, 11, r"classes_each is 11"),
+            (4, 2, r"4 clients with 2 classes each leave 2 of 10 classes to nobody"),
+            (30, 10, r"class 0 has 20 rows for 30 clients"),
+            (1, 10, r"1 clients"),
+        ],
+    )
+    def test_impossible_requests_are_refused(self, clients, classes_each, words):
+        with pytest.raises(lg.SettingError, match=words):
+            partition.shards(np.arange(200) % 10, clients, classes_each, seed=0)
+
+    def test_too_few_rows_for_somebody_are_refused(self):
+        with pytest.raises(lg.SettingError, match=r"one holds 20 rows, fewer than 25"):
+            partition.shards(np.repeat(np.arange(3), (20, 60, 60)), 3, 1, seed=0, min_rows=25)
+
+
 class TestByValue:
     def test_each_value_is_a_client_in_order_of_appearance(self):
         names, owners = partition.by_value(["lyon", "brest", "lyon", "arles", "brest", "lyon"])

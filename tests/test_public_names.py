@@ -37,6 +37,7 @@ NAMES = [
     "PropFair",
     "Result",
     "SettingError",
+    "Skew",
     "Solo",
     "Split",
     "Store",
@@ -49,10 +50,12 @@ NAMES = [
     "load",
     "models",
     "partition",
+    "skew",
     "train",
     "train_learners",
     "train_many",
     "train_solo",
+    "train_streaming",
 ]
 HEAVY = ("jax", "pyarrow", "torch", "flwr", "sklearn", "scipy", "numpy", "pandas", "polars", "pydantic", "rich")
 

@@ -171,6 +171,34 @@ def test_every_source_gives_the_same_federation(source, tmp_path):
     assert encoding == names
 
 
+def test_a_parquet_file_encoded_on_disk_gives_the_same_federation(tmp_path, monkeypatch):
+    monkeypatch.setattr("lossgap.tabular.on_disk.ROWS_AT_ONCE", 7)
+    path = as_parquet(patients(), tmp_path)
+    inside, encoding = read(path)
+    outside, same_encoding = read(path, on_disk=tmp_path / "rows.npy")
+    assert same(inside, outside)
+    assert encoding == same_encoding
+    assert outside.clients[0].train.kept.source.filename == tmp_path / "rows.npy"
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted([path.name, "rows.npy"])
+
+
+@pytest.mark.parametrize(
+    ("table", "on_disk", "words"),
+    [
+        ("p.csv", "rows.npy", r"p\.csv: only parquet files.*on_disk"),
+        ("p.parquet", "rows.bin", r"rows\.bin.*\.npy"),
+        ("other.parquet", "rows.npy", r"other\.parquet: there is no such file"),
+    ],
+)
+def test_what_cannot_be_encoded_on_disk_is_refused(tmp_path, table, on_disk, words):
+    as_parquet(patients(), tmp_path)
+    as_csv(patients(), tmp_path)
+    with pytest.raises(LossgapError, match=words):
+        read(tmp_path / table, on_disk=tmp_path / on_disk)
+    with pytest.raises(SettingError, match="on_disk is for parquet files"):
+        read(patients(), on_disk=tmp_path / "rows.npy")
+
+
 def test_parquet_columns_do_not_come_from_folder_names(tmp_path):
     folder = tmp_path / "year=2024"
     folder.mkdir()
@@ -936,3 +964,11 @@ def test_a_plain_table_is_read_without_a_word():
 def test_a_target_of_one_class_is_refused_by_its_value(value):
     with pytest.raises(DataError, match=f"'disease', is {value} in every row: there is nothing to tell apart"):
         from_table(patients().assign(disease=value))
+
+
+def test_text_after_a_closing_quote_is_refused(tmp_path):
+    """Pyarrow would take the rows up to the next quote into the value."""
+    path = tmp_path / "p.csv"
+    path.write_text('hospital,note,disease\nlyon,"a"b,flu\nlyon,c,none\nlille,"d",flu\nlille,e,none\n')
+    with pytest.raises(FileError, match=r"p\.csv: .*in line \d+, text follows a closing quote"):
+        read(path)

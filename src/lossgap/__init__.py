@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lossgap import datasets, models, partition
+    from lossgap import datasets, models, partition, skew
     from lossgap.algorithms import (
         AFL,
         QFFL,
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from lossgap.errors import DataError, DataWarning, DivergedError, FileError, LossgapError, SettingError
     from lossgap.experiment import train, train_many
     from lossgap.federation import Client, Federation, Split
+    from lossgap.learners.streaming import train_streaming
     from lossgap.learners.training import train_learners
     from lossgap.models import Model
     from lossgap.result import Result
+    from lossgap.skew import Skew
     from lossgap.solo import Solo, train_solo
     from lossgap.store import Store, load
     from lossgap.training import Training
@@ -67,15 +69,17 @@ _MODULES = {
     "lossgap.experiment": ("train", "train_many"),
     "lossgap.result": ("Result",),
     "lossgap.federation": ("Client", "Federation", "Split"),
+    "lossgap.learners.streaming": ("train_streaming",),
     "lossgap.learners.training": ("train_learners",),
     "lossgap.models": ("Model",),
+    "lossgap.skew": ("Skew",),
     "lossgap.solo": ("Solo", "train_solo"),
     "lossgap.store": ("Store", "load"),
     "lossgap.training": ("Training",),
     "lossgap.tuning": ("Frontier", "frontier"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-_SUBMODULES = ("datasets", "models", "partition")
+_SUBMODULES = ("datasets", "models", "partition", "skew")
 
 __all__ = [
     "AFL",
@@ -105,6 +109,7 @@ __all__ = [
     "PropFair",
     "Result",
     "SettingError",
+    "Skew",
     "Solo",
     "Split",
     "Store",
@@ -117,10 +122,12 @@ __all__ = [
     "load",
     "models",
     "partition",
+    "skew",
     "train",
     "train_learners",
     "train_many",
     "train_solo",
+    "train_streaming",
 ]
 
 

@@ -5,6 +5,7 @@ import inspect
 import json
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -59,6 +60,9 @@ def _takes_a_function(hint: Any) -> bool:
 
 
 def _fitting(hint: Any, setting: Any, key: str) -> Any:
+    for kind in (hint, *typing.get_args(hint)):
+        if isinstance(kind, type) and is_dataclass(kind) and isinstance(setting, Mapping):
+            return call(kind, setting, key)  # a section of its own
     if hint is Any or (isinstance(hint, type) and isinstance(setting, hint)):
         return setting
     try:

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lossgap.errors import DataError, is_count, repeated, require, require_data
+from lossgap.mapped import in_blocks, is_mapped
 
 Task = Literal["classification", "regression"]
 
@@ -98,7 +99,9 @@ def check_rows(whose: str, x: np.ndarray, y: np.ndarray, *, features: tuple[int,
         _check_labels(whose, y, classes)
 
 
-def _array(whose: str, what: str, values: ArrayLike) -> np.ndarray:
+def _array(whose: str, what: str, values: Any) -> np.ndarray:
+    if what == "features" and is_mapped(values):
+        return values
     try:
         return np.asarray(values)
     except ValueError:
@@ -144,15 +147,21 @@ def _refuse_labels_as_floats(targets: np.ndarray) -> None:
 
 
 def _check_finite(whose: str, what: str, a: np.ndarray) -> None:
-    if a.dtype.kind != "f" or np.isfinite(a.sum(dtype=np.float64)):  # one pass; rows are looked at only if it fails
+    if a.dtype.kind != "f":
         return
-    bad = ~np.isfinite(a)
-    if bad.any():
-        row = int(np.argwhere(bad)[0][0])
-        raise DataError(
-            f"{whose}: {int(bad.sum())} of the {what} are NaN or infinite, the first in row {row}. "
-            "Fill or drop them; Federation.from_table fills missing values by a stated rule."
-        )
+    count, first = 0, 0
+    for start, block in in_blocks(a):
+        if np.isfinite(block.sum(dtype=np.float64)):  # one pass; rows are looked at only if it fails
+            continue
+        rows = np.flatnonzero(~np.isfinite(block).reshape(len(block), -1).all(axis=1))
+        if len(rows) and not count:
+            first = start + int(rows[0])
+        count += int((~np.isfinite(block)).sum())
+    require_data(
+        not count,
+        f"{whose}: {count} of the {what} are NaN or infinite, the first in row {first}.",
+        "Fill or drop them; Federation.from_table fills missing values by a stated rule.",
+    )
 
 
 def _check_labels(whose: str, y: np.ndarray, classes: int) -> None:

@@ -4,7 +4,8 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,10 @@ from lossgap.checks import (
     classes_among,
 )
 from lossgap.errors import DataWarning, require_data
+from lossgap.mapped import chosen
+
+if TYPE_CHECKING:
+    from lossgap.describe import Description
 
 SplitName = Literal["train", "validation", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
@@ -33,7 +38,8 @@ class Split:
     """Rows: features `x` [rows, ...] and targets `y` [rows].
 
     Args:
-        kept: the features as they are kept. Images may be kept as one byte a pixel.
+        kept: the features as they are kept. Images may be kept as one byte a pixel, and rows of a memory-mapped array
+            stay in its file: `lossgap.train_streaming` reads them batch by batch.
         y: the targets.
         unit: the kept number that stands for 1, such as 255 for bytes; None if features are kept as they are.
     """
@@ -44,14 +50,20 @@ class Split:
 
     @property
     def x(self) -> np.ndarray:
-        """The features. With a `unit` they are floats, made anew each time."""
-        return self.kept if self.unit is None else np.divide(self.kept, self.unit, dtype=np.float32)
+        """The features, in memory. With a `unit` they are floats, made anew each time."""
+        kept = np.asarray(self.kept)
+        return kept if self.unit is None else np.divide(kept, self.unit, dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, rows: np.ndarray) -> "Split":
-        return Split(self.kept[rows], self.y[rows], self.unit)
+        """Some of these rows. Those that lie in a file stay there."""
+        return Split(chosen(self.kept, rows), self.y[rows], self.unit)
+
+    def loaded(self, rows: np.ndarray | slice) -> "Split":
+        """Some of these rows, in memory."""
+        return Split(np.asarray(self.kept[rows]), self.y[rows], self.unit)
 
 
 @dataclass(frozen=True)
@@ -167,18 +179,27 @@ class Federation:
         fractions: Fractions = (0.6, 0.2, 0.2),
         seed: int = 0,
         task: Task | None = None,
+        on_disk: str | Path | None = None,
     ) -> "Federation":
         """Clients from a csv or parquet file or a data frame, split as in `from_arrays`.
 
         One column names the client, one the target; the others, or those in `features`, become features: numbers
         standardised, text one-hot, missing values filled, all fitted on training rows only. A target of text,
         booleans or integers is classes, one of floats is numbers to predict, unless `task` says otherwise.
+        `on_disk="rows.npy"` encodes a parquet file that is larger than memory into that file, where features stay.
         `lossgap.tabular.read` states the rules in full and also returns the names of features and classes.
         """
         from lossgap import tabular  # imported late: it needs pyarrow, which most runs do not
 
         federation, _ = tabular.read(
-            table, client=client, target=target, features=features, fractions=fractions, seed=seed, task=task
+            table,
+            client=client,
+            target=target,
+            features=features,
+            fractions=fractions,
+            seed=seed,
+            task=task,
+            on_disk=on_disk,
         )
         return federation
 
@@ -203,6 +224,12 @@ class Federation:
     def rows(self, split: SplitName = "train") -> np.ndarray:
         """Rows of each client, [client]."""
         return np.array([len(rows) for rows in self.splits(split)])
+
+    def describe(self) -> "Description":
+        """What each client holds, and how unlike the clients are: print it, or draw it with `.figure()`."""
+        from lossgap.describe import described  # imported late: it builds on this module
+
+        return described(self)
 
     def __str__(self) -> str:
         kind = f"{self.classes} classes" if self.classes else "numbers to predict"

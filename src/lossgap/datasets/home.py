@@ -18,9 +18,19 @@ def folder() -> Path:
 
 
 def find(*parts: str) -> Path | None:
-    """A data set's file as it is published or unpacked: with or without .gz. None if neither is there."""
+    """A data set's file as it is published or unpacked: with or without .gz. None if neither is there.
+
+    It may lie in a folder "gzip" or "raw" as archives and other libraries unpack it, or have a dot for its last dash
+    but one, as some tools name what was "train-images-idx3-ubyte.gz".
+    """
     path = folder().joinpath(*parts)
-    return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)
+    dotted = path.with_name(path.name.replace("-idx", ".idx"))
+    found = (
+        place / name
+        for place in (path.parent, path.parent / "gzip", path.parent / "raw")
+        for name in dict.fromkeys((path.name, f"{path.name}.gz", dotted.name, f"{dotted.name}.gz"))
+    )
+    return next((each for each in found if each.is_file()), None)
 
 
 def need(*parts: str, name: str) -> Path:

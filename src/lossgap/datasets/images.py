@@ -12,6 +12,7 @@ from lossgap.datasets.divide import by_class
 from lossgap.datasets.parts import Part, chosen
 from lossgap.errors import FileError, require
 from lossgap.federation import Federation, Fractions, Split
+from lossgap.skew import Skew
 
 Source = Literal["byclass", "bymerge", "balanced", "letters", "digits"]
 
@@ -63,6 +64,7 @@ def emnist(
     source: Source = "byclass",
     fractions: Fractions = (0.6, 0.2, 0.2),
     parts: Sequence[Part] | None = None,
+    skew: Skew | None = None,
 ) -> Federation:
     """Handwritten letters and digits, divided class by class with Dirichlet(α): small α gives clients that hold few.
 
@@ -77,9 +79,10 @@ def emnist(
         fractions: of training, validation and test rows.
         parts: the publisher's "train" and "test" images are pooled, since every client splits its own rows; name one
             to use it alone. By default those that are there, so name them where another machine must draw the same.
+        skew: other ways in which clients differ, such as `lossgap.Skew(classes_each=5)`.
     """
     require(source in EMNIST, f"emnist: source is {source!r}.", f"Use one of {', '.join(EMNIST)}.")
-    return _divided(EMNIST[source], clients, alpha, rows, seed, fractions, parts)
+    return _divided(EMNIST[source], clients, alpha, rows, seed, fractions, parts, skew)
 
 
 def mnist(
@@ -90,9 +93,10 @@ def mnist(
     seed: int = 0,
     fractions: Fractions = (0.6, 0.2, 0.2),
     parts: Sequence[Part] | None = None,
+    skew: Skew | None = None,
 ) -> Federation:
     """Handwritten digits, divided class by class with Dirichlet(α). Arguments are those of `emnist`."""
-    return _divided(MNIST, clients, alpha, rows, seed, fractions, parts)
+    return _divided(MNIST, clients, alpha, rows, seed, fractions, parts, skew)
 
 
 def fashion_mnist(
@@ -103,9 +107,10 @@ def fashion_mnist(
     seed: int = 0,
     fractions: Fractions = (0.6, 0.2, 0.2),
     parts: Sequence[Part] | None = None,
+    skew: Skew | None = None,
 ) -> Federation:
     """Pictures of clothes, divided class by class with Dirichlet(α). Arguments are those of `emnist`."""
-    return _divided(FASHION_MNIST, clients, alpha, rows, seed, fractions, parts)
+    return _divided(FASHION_MNIST, clients, alpha, rows, seed, fractions, parts, skew)
 
 
 def read(archive: Archive, *, rows: int | None, seed: int, parts: Sequence[Part] | None = None) -> Split:
@@ -138,9 +143,12 @@ def _divided(
     seed: int,
     fractions: Fractions,
     parts: Sequence[Part] | None,
+    skew: Skew | None,
 ) -> Federation:
     pool = read(archive, rows=rows, seed=seed, parts=parts)
-    return by_class(pool, clients=clients, alpha=alpha, seed=seed, fractions=fractions, classes=archive.classes)
+    return by_class(
+        pool, clients=clients, alpha=alpha, seed=seed, fractions=fractions, classes=archive.classes, skew=skew
+    )
 
 
 def _labels(archive: Archive, part: Part) -> np.ndarray:

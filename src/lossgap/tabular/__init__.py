@@ -1,19 +1,22 @@
 """Federations from tables: one column names the client, one the target, the others become features."""
 
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
 from lossgap.checks import Task
-from lossgap.errors import DataWarning, require
+from lossgap.errors import DataWarning, FileError, require
 from lossgap.federation import Client, Federation, Fractions, Split
 from lossgap.tabular.columns import Category, Number, Values, fit, refuse_infinite, values_of
 from lossgap.tabular.files import load
 from lossgap.tabular.notices import warn_of_columns
+from lossgap.tabular.on_disk import Columns, ParquetTable, encoded
 from lossgap.tabular.target import Parties, parties, targets
 
 __all__ = ["Category", "Encoding", "Number", "read"]
@@ -46,6 +49,7 @@ def read(
     fractions: Fractions = (0.6, 0.2, 0.2),
     seed: int = 0,
     task: Task | None = None,
+    on_disk: str | Path | None = None,
 ) -> tuple[Federation, Encoding]:
     """A federation from a table, and what its features and classes stand for.
 
@@ -76,16 +80,37 @@ def read(
       are an error: text that is nearly all numbers (more than 90 % of its distinct values), and identifiers (more than
       1000 categories, or more than half as many as training rows if these are more than 50).
     - Dates, times, nested and binary columns are an error: convert them, or leave them out with `features`.
+
+    **Larger than memory.** With `on_disk`, the path of a .npy file to write, a parquet file is read column by column to
+    fit encodings, then some rows at a time; features go into that file and stay there, for `lossgap.train_streaming`.
+    Memory holds one column, and the client, target and split of every row.
     """
     choices = get_args(Task)
     require(task is None or task in choices, f"task is {task!r}.", f"Use one of {choices}, or leave it out.")
-    rows = load(table, client)
+    rows = load(table, client) if on_disk is None else _parquet(table, on_disk)
     chosen = _features(rows.column_names, client, target, features)
     owned = parties(client, rows[client])
     y, classes = targets(target, rows[target], owned, task)
-    columns = {name: _checked(name, values_of(name, rows[name]), owned) for name in chosen}
+    columns: Mapping[str, Values] = Columns(chosen, lambda name: _checked(name, values_of(name, rows[name]), owned))
+    columns = columns if isinstance(rows, ParquetTable) else dict(columns)
     drawn = _draw(owned, y, None if classes is None else len(classes), fractions, seed)
-    return _encoded(drawn, columns, y, classes)
+    encoders = _fitted(drawn, columns)
+    if isinstance(rows, ParquetTable):
+        return encoded(drawn, rows, encoders, y, Path(str(on_disk))), Encoding(encoders, classes)
+    return _encoded(drawn, columns, encoders, y), Encoding(encoders, classes)
+
+
+def _parquet(table: Any, on_disk: str | Path) -> ParquetTable:
+    require(
+        isinstance(table, str | os.PathLike),
+        f"on_disk is for parquet files, and the table is a {type(table).__name__}.",
+        "Give the file's path, or leave on_disk out.",
+    )
+    require(str(on_disk).endswith(".npy"), f"on_disk is {str(on_disk)!r}.", "Name a file to write, ending in .npy.")
+    path = Path(table)
+    if not path.is_file():
+        raise FileError(f"{path}: there is no such file. Check the path; relative ones start in {Path.cwd()}.")
+    return ParquetTable(path)
 
 
 def _features(names: list[str], client: str, target: str, features: Sequence[str] | None) -> list[str]:
@@ -126,16 +151,21 @@ def _draw(owned: Parties, y: np.ndarray, classes: int | None, fractions: Fractio
 
 
 def _encoded(
-    drawn: Federation, columns: dict[str, Values], y: np.ndarray, classes: tuple[str, ...] | None
-) -> tuple[Federation, Encoding]:
+    drawn: Federation, columns: Mapping[str, Values], encoders: Sequence[Number | Category], y: np.ndarray
+) -> Federation:
     """The federation with features and targets in place of row numbers."""
-    splits = [(name, split.x[:, 0]) for client in drawn.clients for name, split in client.splits]
-    order = np.concatenate([rows for _, rows in splits])
-    train = np.concatenate([rows for name, rows in splits if name == "train"])
-    encoders = tuple(fit(name, values.take(train)) for name, values in columns.items())
-    warn_of_columns(drawn, columns, encoders)
+    splits = [split.x[:, 0] for client in drawn.clients for _, split in client.splits]
+    order = np.concatenate(splits)
     blocks = [encoder.encode(columns[encoder.name].take(order)) for encoder in encoders]
-    cuts = np.cumsum([len(rows) for _, rows in splits])[:-1]
+    cuts = np.cumsum([len(rows) for rows in splits])[:-1]
     parts = list(map(Split, np.split(np.hstack(blocks), cuts), np.split(y[order], cuts)))
     clients = tuple(Client(name, *parts[3 * k : 3 * k + 3]) for k, name in enumerate(drawn.names))
-    return Federation(clients, classes=drawn.classes), Encoding(encoders, classes)
+    return Federation(clients, classes=drawn.classes)
+
+
+def _fitted(drawn: Federation, columns: Mapping[str, Values]) -> tuple[Number | Category, ...]:
+    """Every column's encoding, fitted on the training rows of all clients together."""
+    train = np.concatenate([client.train.x[:, 0] for client in drawn.clients])
+    encoders = tuple(fit(name, values.take(train)) for name, values in columns.items())
+    warn_of_columns(drawn, columns, encoders)
+    return encoders

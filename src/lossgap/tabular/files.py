@@ -1,5 +1,7 @@
 """Tables from csv and parquet files and from data frames."""
 
+import csv
+import io
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from lossgap.errors import DataError, FileError, require_data
 MISSING = ("?", "", "NA", "NaN", "null")
 DELIMITERS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 PARQUET = ".parquet"
+QUOTE = b'"'
 
 
 def load(table: Any, client: str) -> pa.Table:
@@ -60,7 +63,7 @@ def _read_file(path: Path, client: str) -> pa.Table:
         if suffix == PARQUET
         else "Save it as UTF-8 text, first row the column names, every row with as many values."
     )
-    with _telling(path, suffix[1:], fix):
+    with telling(path, suffix[1:], fix):
         rows = _read_parquet(path) if suffix == PARQUET else _read_csv(path, DELIMITERS[suffix], {client: pa.string()})
     if not rows.num_rows:
         raise FileError(f"{path}: has no rows. Give each client at least three.")
@@ -73,7 +76,7 @@ def without_header(path: Path, columns: Mapping[str, pa.DataType], *, count: int
     Missing values and spaces are as in `load`. A file with other than `count` rows is refused, so that one that is cut
     off between two lines is not taken for a whole one. `skip` lines before the first row are no rows.
     """
-    with _telling(path, "comma-separated values", "Fetch or copy the file again."):
+    with telling(path, "comma-separated values", "Fetch or copy the file again."):
         rows = _read_csv(path, ",", columns, pa_csv.ReadOptions(column_names=list(columns), skip_rows=skip))
     if rows.num_rows != count:
         raise FileError(f"{path}: has {rows.num_rows} rows, and {count} were published. Fetch or copy the file again.")
@@ -81,7 +84,8 @@ def without_header(path: Path, columns: Mapping[str, pa.DataType], *, count: int
 
 
 @contextmanager
-def _telling(path: Path, kind: str, fix: str) -> Iterator[None]:
+def telling(path: Path, kind: str, fix: str) -> Iterator[None]:
+    """Whatever goes wrong while a file is read is told with its path."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -102,6 +106,7 @@ def _read_csv(
     with pa.input_stream(str(path)) as stream:  # unpacks .gz
         content = stream.read_buffer()
     _check_utf8(content)
+    _check_quotes(content, delimiter)
     rows = pa_csv.read_csv(
         pa.BufferReader(content),
         read_options=lines,
@@ -130,6 +135,20 @@ def _check_utf8(content: pa.Buffer) -> None:
         whole.cast(pa.large_string())
     except pa.ArrowInvalid as error:
         raise ValueError("it is not UTF-8 text") from error
+
+
+def _check_quotes(content: pa.Buffer, delimiter: str) -> None:
+    """Text after a closing quote: pyarrow would take it, and all rows up to the next quote, into the value."""
+    if content.size and QUOTE in content.to_pybytes():
+        lines = csv.reader(
+            io.TextIOWrapper(pa.BufferReader(content), "utf-8-sig", newline=""), delimiter=delimiter, strict=True
+        )
+        try:
+            for _ in lines:
+                pass
+        except csv.Error as error:
+            if "expected after" in str(error):  # what else may be wrong is found elsewhere
+                raise ValueError(f"in line {lines.line_num}, text follows a closing quote") from error
 
 
 def _check_last_quote(rows: pa.Table, content: pa.Buffer) -> None:
