@@ -88,7 +88,7 @@ def drive(
     progress: Progress = lambda rounds: None,
 ) -> Run:
     """Walk a run to its end in segments, looking at the losses after each."""
-    carry, watch = stepper.start(), Watch(names, training.step_size, safe_step, label)
+    carry, watch = stepper.start(), Watch(names, training.step, safe_step, label)
     parts: list[History] = []
 
     def note(glance: Glance, rounds: np.ndarray) -> None:
