@@ -19,6 +19,7 @@ FLOORS = [
     ("engine",),
     ("metrics", "identity"),
     ("solo",),
+    ("theory",),
     ("result",),
     ("passes",),
     ("experiment",),
