@@ -39,8 +39,8 @@ class Training:
 
     Args:
         rounds: exchanges with the server.
-        step_size: η of the clients' gradient steps; "safe" is worked out from the rows, the model and λ before training,
-            see docs/theory.md: small, but it never diverges.
+        step_size: η of the clients' gradient steps; "safe" is worked out from the rows, the model and λ before
+            training, see docs/theory.md: small, but it never diverges.
         local_steps: gradient steps per round.
         local_epochs: passes over a client's own rows per round, in place of `local_steps`: clients with more rows
             then take more steps.
@@ -98,9 +98,7 @@ class Training:
     def step(self) -> float:
         """η as a number."""
         if self.step_size == "safe":
-            raise SettingError(
-                'step_size="safe" is worked out by lossgap.train, from rows and a model that are at hand. Give a number.'
-            )
+            raise SettingError('step_size="safe" is worked out by lossgap.train, from rows and a model. Give a number.')
         return self.step_size
 
     @property

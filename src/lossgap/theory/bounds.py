@@ -126,6 +126,14 @@ def utility_loss(constants: Constants, penalty: float, *, pl: float | None = Non
     return squared_gradient if pl is None else squared_gradient / (2 * pl)
 
 
+def drift_share(local_steps: int) -> float:
+    """What is left of the drift term if Lemma 4 keeps the number τ of the local step, which the paper rounds up to I.
+
+    1/I Σ_{τ<I} τ²/I² = (I − 1)(2I − 1)/(6I²)         none at I = 1, a third for many
+    """
+    return (local_steps - 1) * (2 * local_steps - 1) / (6 * local_steps**2)
+
+
 def slope(rounds: np.ndarray, values: np.ndarray) -> float:
     """The exponent p of values ∝ rounds^p, by least squares on logarithms."""
     return float(np.polyfit(np.log(rounds), np.log(values), 1)[0])

@@ -95,7 +95,9 @@ class Problem:
         losses = solo.losses("train") if isinstance(solo, Solo) else np.asarray(solo, np.float64)
         clients = len(federation.clients)
         require(
-            losses.shape == (clients,), f"theory: solo holds {losses.size} losses for {clients} clients.", "Give K."
+            losses.shape == (clients,),
+            f"theory: solo holds {losses.size} losses for {clients} clients.",
+            "Give one per client, in the order of federation.names.",
         )
         if initial is None:
             initial = initial_params(model, federation.features, federation.outputs, seed=seed, precision="float64")
@@ -113,7 +115,12 @@ class Problem:
     def landscape(self, params: Params, penalty: float) -> Landscape:
         """Losses and gradients of all clients at one θ, as NumPy arrays."""
         with jax.enable_x64(True):
-            return jax.tree.map(np.asarray, self.arrays.landscape(params, penalty))
+            return jax.tree.map(np.asarray, _landscape(self.arrays, params, penalty))
+
+
+@jax.jit
+def _landscape(arrays: Arrays, params: Params, penalty: float) -> Landscape:
+    return arrays.landscape(params, penalty)
 
 
 def weighted_mean(weights: Array, trees: Params) -> Params:

@@ -8,8 +8,6 @@ bound everything.
 import math
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lossgap.algorithms import Algorithm, Ditto, Eagle
@@ -55,7 +53,7 @@ def level_set_constants(
 def level_set_smoothness(smoothness: float, penalty: float, objective: float, clients: int) -> float:
     """F's smoothness on {F ≤ F⁰} without the detour over Γ and B, for losses that cannot be negative.
 
-        β_F ≤ β (1 + u + u²),        u² = 8λ F⁰ K/(K−1)
+    β_F ≤ β (1 + u + u²),        u² = 8λ F⁰ K/(K−1)
     """
     u = math.sqrt(8 * penalty * objective * clients / (clients - 1))
     return smoothness * (1 + u + u**2)
