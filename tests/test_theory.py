@@ -269,7 +269,7 @@ class TestWalk:
 
     def test_one_step_of_all_rows_has_neither_drift_nor_noise(self) -> None:
         path = theory.walk(problem(2), penalty=1.0, step_size=0.01, rounds=5)
-        assert not path.seen.apart.any()
+        assert path.seen.apart.max() < 1e-25  # but for rounding
         assert not path.seen.noise.any()
         assert path.seen.error.max() < 1e-25
 
@@ -304,7 +304,7 @@ class TestTheorems:
         found = theory.check(problem(1), penalty=1.0, rounds=30, local_steps=5, batch_size=2)
         m, B = theory.multiplier_bound(found.constants, 1.0), found.constants.gradient_bound
         tau = np.arange(5)
-        assert (found.path.seen.apart <= 4 * found.step_size**2 * tau**2 * m**2 * B**2).all()
+        assert (found.path.seen.apart <= 4 * found.step_size**2 * tau**2 * m**2 * B**2 + 1e-25).all()
 
     def test_a_step_too_large_is_said_to_be(self) -> None:
         found = theory.check(problem(1), penalty=1.0, rounds=5, step_size=10.0)

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-import jax
 import numpy as np
 
 from lossgap.errors import require
@@ -16,7 +15,7 @@ from lossgap.theory.bounds import (
     safe_step,
     utility_bound,
 )
-from lossgap.theory.problem import Problem
+from lossgap.theory.problem import Problem, constants_at
 from lossgap.theory.trajectory import Path, joined, walk
 
 PILOTS = 4
@@ -156,7 +155,7 @@ def check(
 
     if step_size is not None:
         return run(step_size)
-    found = run(CAUTION * safe_step(_constants_at_start(problem, penalty), penalty))
+    found = run(CAUTION * safe_step(constants_at(problem, problem.arrays.start), penalty))
     for _ in range(PILOTS):
         if found.covered:
             break
@@ -171,14 +170,4 @@ def constants_along(path: Path, smoothness: float) -> Constants:
         gradient_bound=float(path.seen.largest_gradient.max()),
         spread=float(path.seen.spread.max()),
         noise=float(np.sqrt(path.seen.noise.max())),
-    )
-
-
-def _constants_at_start(problem: Problem, penalty: float) -> Constants:
-    here = problem.landscape(problem.arrays.start, penalty)
-    squares = sum(np.square(g).reshape(len(g), -1).sum(axis=1) for g in jax.tree.leaves(here.gradients))
-    return Constants(
-        smoothness=float(problem.smoothness.max()),
-        gradient_bound=float(np.sqrt(squares.max())),
-        spread=float(np.ptp(here.losses - np.asarray(problem.arrays.solo_losses))),
     )

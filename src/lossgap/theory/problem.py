@@ -16,6 +16,7 @@ from lossgap.errors import require
 from lossgap.federation import Federation
 from lossgap.models import BATCHES, Model, Params, initial_params
 from lossgap.solo import Solo, Stop, train_solo
+from lossgap.theory.bounds import Constants
 from lossgap.training import Training, client_keys
 
 SOLO = Training(rounds=2000, step_size="safe", gap_split="train", precision="float64")
@@ -116,6 +117,17 @@ class Problem:
         """Losses and gradients of all clients at one θ, as NumPy arrays."""
         with jax.enable_x64(True):
             return jax.tree.map(np.asarray, _landscape(self.arrays, params, penalty))
+
+
+def constants_at(problem: Problem, params: Params) -> Constants:
+    """β of the problem, B of whole gradients and Γ at one θ."""
+    here = problem.landscape(params, 0.0)
+    squares = sum(np.square(g).reshape(len(g), -1).sum(axis=1) for g in jax.tree.leaves(here.gradients))
+    return Constants(
+        smoothness=float(problem.smoothness.max()),
+        gradient_bound=float(np.sqrt(squares.max())),
+        spread=float(np.ptp(here.losses - np.asarray(problem.arrays.solo_losses))),
+    )
 
 
 @jax.jit
