@@ -10,9 +10,9 @@ import numpy as np
 
 from lossgap.algorithms.base import Algorithm, Params
 from lossgap.engine.compiled import CompiledStepper
-from lossgap.engine.curvature import rounded_down, safe_steps
+from lossgap.engine.curvature import safe_steps
 from lossgap.engine.lanes import LaneStepper
-from lossgap.engine.run import Run, SafeStep, Stepper, drive
+from lossgap.engine.run import Run, Stepper, drive
 from lossgap.federation import Federation
 from lossgap.metrics import client_rows
 from lossgap.models import BATCHES, Model
@@ -56,12 +56,12 @@ class Start:
         with jax.enable_x64(training.precision == "float64"):
             return with_safe_step(federation, model, self.algorithm, self.params, self.solo_losses, training)
 
-    def safe_step(self, federation: Federation, model: Model, training: Training) -> SafeStep:
-        """What to advise should the run diverge: the theorems' step where they speak of the method."""
-        if penalty_of(self.algorithm) > 0:
-            step = partial(safe_step_size, federation, model, self.algorithm, self.params, self.solo_losses, training)
-            return lambda largest_multiplier: rounded_down(step())
-        return safe_steps(federation, model, self.params)
+    def remark(self, federation: Federation, model: Model, training: Training) -> str:
+        """What the theorems advise should the run diverge."""
+        if penalty_of(self.algorithm) == 0:
+            return ""
+        proven = safe_step_size(federation, model, self.algorithm, self.params, self.solo_losses, training)
+        return f' Or take step_size="safe", which is {proven:.2g} here: slow, but the theorems vouch for it.'
 
     def result(self, federation: Federation, model: Model, training: Training, run: Run) -> Result:
         clients = client_rows(
@@ -123,10 +123,12 @@ def _single(
 ) -> list[Run]:
     (start,) = starts
     stepper = engine(federation, model, start.algorithm, training, **start.of_engine())
-    safe_step = start.safe_step(federation, model, training)
+    safe_step, remark = safe_steps(federation, model, start.params), partial(start.remark, federation, model, training)
     with progress_bar(str(start.algorithm), training.rounds, shown=progress) as report:
         label = f"Training with {start.algorithm}"
-        return [drive(stepper, training, federation.names, safe_step=safe_step, label=label, progress=report)]
+        return [
+            drive(stepper, training, federation.names, safe_step=safe_step, remark=remark, label=label, progress=report)
+        ]
 
 
 def _side_by_side(
@@ -141,8 +143,9 @@ def _side_by_side(
     steppers = [first, *(first.again(start.algorithm, **start.of_engine()) for start in starts[1:])]
     names = [f"{name} under {start.algorithm}" for start in starts for name in federation.names]
     clients = len(federation.names)
-    safe_step = starts[-1].safe_step(federation, model, training)
+    safe_step = safe_steps(federation, model, starts[0].params)
+    remark = partial(starts[-1].remark, federation, model, training)
     label = f"{len(starts)} × {type(starts[0].algorithm).__name__}"
     with progress_bar(label, training.rounds, shown=progress) as report:
-        run = drive(LaneStepper.of(steppers), training, names, safe_step=safe_step, progress=report)
+        run = drive(LaneStepper.of(steppers), training, names, safe_step=safe_step, remark=remark, progress=report)
     return [Run(params, run.history.of(slice(i * clients, (i + 1) * clients))) for i, params in enumerate(run.params)]

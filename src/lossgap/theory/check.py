@@ -68,6 +68,12 @@ class Check:
         return replace(self.parity, drift=self.parity.drift * drift_share(self.local_steps))
 
     @property
+    def fairness_step_by_step(self) -> float:
+        """Theorem 2's 32λ²Γ²B² with the Γ and B of each step, whose mean is all that the proof needs."""
+        seen = self.path.seen
+        return float(32 * self.penalty**2 * np.mean((seen.spread[:, :1] * seen.largest_gradient) ** 2))
+
+    @property
     def holds(self) -> bool:
         return self.measured_parity <= self.parity.total and self.measured_utility <= self.utility.total
 
@@ -105,9 +111,14 @@ class Check:
                 f"σ = {c.noise:.3g}; F is {objective_smoothness(c, self.penalty):.3g}-smooth",
                 f"step size {self.step_size:.3g}, {covered}: they ask for at most {limit:.3g}",
                 str(self.table()),
-                "Both bounds hold." if self.holds else "A bound does not hold.",
+                self._verdict(),
             ]
         )
+
+    def _verdict(self) -> str:
+        if not self.covered:
+            return f"What is measured is {'below both bounds' if self.holds else 'above a bound'}, promised or not."
+        return "Both bounds hold." if self.holds else "A bound does not hold: see docs/theory.md, or tell us."
 
     @property
     def _run(self) -> dict[str, float | int]:
