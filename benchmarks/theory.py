@@ -4,7 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-import jax
 import numpy as np
 
 import lossgap as lg
@@ -20,6 +19,7 @@ KINDS = {  # (local steps, batch size)
     "full batch, I = 1": (1, None),
     "full batch, I = 5": (5, None),
     "batches of 5, I = 1": (1, 5),
+    "full batch, I = 100": (100, None),
     "batches of 5, I = 5": (5, 5),
 }
 LINEAR = lg.models.linear()
@@ -129,28 +129,29 @@ def random_problem(seed: int) -> tuple[theory.Problem, float]:
 def rooms(folder: Path) -> None:
     """How much larger than the safe step one may go, over random problems."""
     found: dict[str, list[int]] = {}
+    ends: dict[str, list[float]] = {name: [] for name in KINDS}
     for seed in range(PROBLEMS):
         problem, penalty = random_problem(seed)
-        eagle = lg.Eagle(gap_penalty=penalty, normalize=None, lag=0)
-        training = lg.Training(precision="float64", gap_split="train")
-        with jax.enable_x64(True):
-            solo = np.asarray(problem.arrays.solo_losses)
-            step = theory.safe_step_size(problem.federation, LINEAR, eagle, problem.arrays.start, solo, training)
         for name, (steps, batch_size) in KINDS.items():
-            verdicts = {"settles": settles} | ({"descends": descends} if steps == 1 and batch_size is None else {})
-            for word, verdict in verdicts.items():
-                most = room(
-                    problem,
-                    penalty=penalty,
-                    step_size=step,
-                    rounds=200,
-                    local_steps=steps,
-                    batch_size=batch_size,
-                    verdict=verdict,
-                )
-                found.setdefault(f"{name}: {word}", []).append(most)
-        noted(folder, "room", found)
+            work = {"local_steps": steps, "batch_size": batch_size}
+            step = safe_step(problem, penalty, steps)
+            run = {"penalty": penalty, "rounds": 200 if steps < 20 else 50} | work
+            # as the theorems have it, whatever I
+            path = theory.walk(problem, step_size=step * steps, **run)
+            ends[name].append(float(np.nan_to_num(path.end_objective / path.seen.objective[0, 0], nan=np.inf)))
+            found.setdefault(name, []).append(room(problem, step_size=step, verdict=settles, **run))
+            if steps == 1 and batch_size is None:
+                label = f"{name}, every step down"
+                found.setdefault(label, []).append(room(problem, step_size=step, verdict=descends, **run))
+        noted(folder, "room", {"largest multiple of the safe step": found, "F end / F start at 1/β_F": ends})
     figures.rooms(found).save(folder / "room.svg")
+
+
+def safe_step(problem: theory.Problem, penalty: float, local_steps: int) -> float:
+    eagle = lg.Eagle(gap_penalty=penalty, normalize=None, lag=0)
+    training = lg.Training(precision="float64", gap_split="train", local_steps=local_steps)
+    solo = np.asarray(problem.arrays.solo_losses)
+    return theory.safe_step_size(problem.federation, LINEAR, eagle, problem.arrays.start, solo, training)
 
 
 PARTS = {"rooms": rooms, "rates": rates, "prices": prices, "looseness": looseness}

@@ -326,10 +326,9 @@ class TestSafeStep:
     ) -> None:
         p = problem(seed, scale=scale)
         eagle = lg.Eagle(gap_penalty=penalty, normalize=None, lag=0)
-        with jax.enable_x64(True):
-            solo = np.asarray(p.arrays.solo_losses)
-            training = lg.Training(gap_split="train", precision="float64")
-            step = theory.safe_step_size(p.federation, p.model, eagle, p.arrays.start, solo, training)
+        solo = np.asarray(p.arrays.solo_losses)
+        training = lg.Training(gap_split="train", precision="float64")
+        step = theory.safe_step_size(p.federation, p.model, eagle, p.arrays.start, solo, training)
         path = theory.walk(p, penalty=penalty, step_size=step, rounds=50)
         assert descends(path)
         assert settles(path)
@@ -366,8 +365,31 @@ class TestSafeStep:
         fed, model = lg.datasets.synthetic(seed=0), lg.models.linear()
         p = theory.Problem.of(fed, model, solo=[0, 0, 0])
         for method in (lg.FedAvg(), lg.Eagle(gap_penalty=0.0, normalize=None)):
-            step = theory.safe_step_size(fed, model, method, p.arrays.start, np.zeros(3))
+            step = theory.safe_step_size(
+                fed, model, method, p.arrays.start, np.zeros(3), lg.Training(precision="float64")
+            )
             assert step == pytest.approx(1 / p.smoothness.max())
+
+    def test_frozen_multipliers_can_make_the_theorems_own_step_diverge(self) -> None:
+        """They ask for 1/β_F however many local steps; a client with a negative multiplier climbs all the while."""
+        rng = np.random.default_rng(1)
+        x, y = 3 * rng.normal(size=(8, 2)), np.arange(8) % 2
+        splits = {"train": (x, y), "validation": (x, y), "test": (x, y)}
+        flipped = dict.fromkeys(splits, (x, 1 - y))
+        fed = lg.Federation.from_splits({"this": splits, "that": flipped}, classes=2)
+        p = theory.Problem.of(fed, lg.models.linear(), solo=[0.0, 5.0])
+        eagle, training = (
+            lg.Eagle(gap_penalty=5.0, normalize=None, lag=0),
+            lg.Training(local_steps=200, precision="float64"),
+        )
+        solo = np.array([0.0, 5.0])
+        safe = theory.safe_step_size(fed, p.model, eagle, p.arrays.start, solo, training)
+        ends = [
+            theory.walk(p, penalty=5.0, step_size=step, rounds=20, local_steps=200).end_objective
+            for step in (safe, 200 * safe)
+        ]
+        start = float(p.landscape(p.arrays.start, 5.0).objective)
+        assert ends[0] <= start < 5 * start < ends[1]
 
     def test_clients_alone_take_it_too(self) -> None:
         fed = lg.datasets.synthetic(seed=0)

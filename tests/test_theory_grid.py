@@ -7,6 +7,7 @@ import pytest
 
 import lossgap as lg
 from lossgap import theory
+from lossgap.theory.room import descends, settles
 from lossgap.theory.study import LOCAL_STEPS, PENALTIES, grid
 
 pytestmark = pytest.mark.slow
@@ -43,3 +44,34 @@ def test_the_bounds_also_hold_for_batches_that_are_dealt_out(batch_size: int | N
         found = theory.check(problem, penalty=penalty, rounds=40, local_steps=5, batch_size=batch_size, reshuffle=True)
         assert found.covered
         assert found.holds
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_the_safe_step_never_diverges(seed: int) -> None:
+    """Two hundred problems, with any penalty from 0.01 to 10 and up to a hundred local steps."""
+    rng = np.random.default_rng([seed, 9])
+    clients, rows, features, classes = [(2, 8, 2, 2), (4, 12, 5, 3), (8, 10, 3, 4)][seed % 3]
+    scale, penalty = float(rng.uniform(1, 3)), float(10 ** rng.uniform(-2, 1))
+
+    def made() -> tuple[np.ndarray, np.ndarray]:
+        x = scale * (rng.normal(size=(rows, features)) + rng.normal(size=features))
+        return x, np.append(rng.integers(0, classes, rows - 2), [0, 1])
+
+    splits = {f"{k}": {"train": made(), "validation": made(), "test": made()} for k in range(clients)}
+    federation, solo = lg.Federation.from_splits(splits, classes=classes), rng.uniform(0, 1, clients)
+    problem = theory.Problem.of(federation, lg.models.linear(), solo=solo.tolist(), seed=seed)
+    eagle = lg.Eagle(gap_penalty=penalty, normalize=None, lag=0)
+    for local_steps, batch_size in ((1, None), (5, None), (100, None), (5, 5)):
+        training = lg.Training(precision="float64", gap_split="train", local_steps=local_steps)
+        step = theory.safe_step_size(federation, problem.model, eagle, problem.arrays.start, solo, training)
+        rounds = 200 if local_steps < 20 else 50
+        path = theory.walk(
+            problem,
+            penalty=penalty,
+            step_size=step,
+            rounds=rounds,
+            local_steps=local_steps,
+            batch_size=batch_size,
+        )
+        assert settles(path), (local_steps, batch_size)
+        assert descends(path) or (local_steps, batch_size) != (1, None)

@@ -53,8 +53,7 @@ class Start:
 
     def with_safe_step(self, federation: Federation, model: Model, training: Training) -> Training:
         """Settings with a number in place of "safe"."""
-        with jax.enable_x64(training.precision == "float64"):
-            return with_safe_step(federation, model, self.algorithm, self.params, self.solo_losses, training)
+        return with_safe_step(federation, model, self.algorithm, self.params, self.solo_losses, training)
 
     def remark(self, federation: Federation, model: Model, training: Training) -> str:
         """What the theorems advise should the run diverge."""

@@ -77,7 +77,6 @@ def _penalties(settings: "Config") -> "Sequence[float]":
 
 
 def _tell_constants(problem: "Problem", settings: "Config", penalties: "Sequence[float]") -> None:
-    import jax
     import numpy as np
 
     from lossgap import theory
@@ -91,14 +90,11 @@ def _tell_constants(problem: "Problem", settings: "Config", penalties: "Sequence
     rows = zip(problem.federation.names, problem.federation.rows().tolist(), problem.smoothness, B, strict=True)
     columns = ("client", "rows", "β", "B anywhere")
     click.echo(str(Table(columns, tuple((name, n, float(beta), float(b)) for name, n, beta, b in rows))))
-    with jax.enable_x64(True):
-        for penalty in penalties:
-            eagle = Eagle(gap_penalty=penalty, normalize=None, lag=0)
-            solo = np.asarray(problem.arrays.solo_losses)
-            step = theory.safe_step_size(
-                problem.federation, problem.model, eagle, problem.arrays.start, solo, _proofs(settings.training)
-            )
-            click.echo(f'λ = {penalty:g}: step_size="safe" is {step:.3g}, known before the first step')
+    for penalty in penalties:
+        eagle = Eagle(gap_penalty=penalty, normalize=None, lag=0)
+        start, solo = problem.arrays.start, np.asarray(problem.arrays.solo_losses)
+        step = theory.safe_step_size(problem.federation, problem.model, eagle, start, solo, _proofs(settings.training))
+        click.echo(f'λ = {penalty:g}: step_size="safe" is {step:.3g}, known before the first step')
 
 
 def _proofs(training: "Training") -> "Training":

@@ -8,6 +8,7 @@ bound everything.
 import math
 from dataclasses import replace
 
+import jax
 import numpy as np
 
 from lossgap.algorithms import Algorithm, Ditto, Eagle
@@ -72,23 +73,28 @@ def safe_step_size(
     solo_losses: np.ndarray,
     training: Training = Training(),
 ) -> float:
-    """η = 1/β_F, the theorems' condition, with constants that hold as long as F stays below its start.
+    """η = 1/(I β_F), the theorems' condition, with constants that hold as long as F stays below its start.
 
     Proven for full batches, one local step, current gaps on training rows, and a linear model; elsewhere the same
-    number with what is known at the start. Dividing multipliers by their norm, which is √K at least, leaves room for
-    steps that are √K longer. Methods other than EAGLE get 1/β, FedAvg's.
+    number with what is known at the start. The theorems ask for 1/β_F however large I is, and take for granted that Γ
+    stays bounded. It need not: multipliers are fixed in a round, and a client with a negative one climbs for I steps.
+
+    Dividing multipliers by their norm, which is √K at least, leaves room for steps that are √K longer. Methods other
+    than EAGLE get 1/β, FedAvg's.
     """
-    beta, penalty = float(smoothness(federation, model, params).max()), penalty_of(algorithm)
-    clients = len(federation.clients)
+    clients, penalty = len(federation.clients), penalty_of(algorithm)
+    with jax.enable_x64(training.precision == "float64"):
+        beta = float(smoothness(federation, model, params).max())
+        losses, gaps = _at(federation, model, params, solo_losses, training)
     if penalty == 0:
         return _room(algorithm, clients) / max(beta, 1e-30)
-    losses, gaps = _at(federation, model, params, solo_losses, training)
     start = max(0.0, float(losses.mean() + 2 * penalty * gaps.var(ddof=1)))
     bounded = model is linear() and federation.classes is not None
     B = float(gradient_bounds(federation).max()) if bounded else math.inf
     constants = level_set_constants(beta, penalty, start, clients, gradient_bound=B)
     steepest = min(objective_smoothness(constants, penalty), level_set_smoothness(beta, penalty, start, clients))
-    return _room(algorithm, clients) / max(steepest, 1e-30)
+    most_steps = int(training.local_work.steps(federation.rows().max()))
+    return _room(algorithm, clients) / max(steepest * most_steps, 1e-30)
 
 
 def with_safe_step(
