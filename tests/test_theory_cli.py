@@ -25,7 +25,12 @@ def file(tmp_path: Path) -> Path:
 def test_it_tells_constants_the_safe_step_and_both_theorems(file: Path) -> None:
     told = run(file, "--rounds", 20)
     assert told.exit_code == 0, told.output
-    for words in ("B anywhere", 'step_size="safe" is 0.00', "too large for the theorems", "covered by the theorems"):
+    for words in (
+        "B anywhere",
+        'step_size="safe" is 0.00',
+        "too large for the theorems",
+        "With a step size that is covered",
+    ):
         assert words in told.output
     assert "2: mean ‖∇L‖²" in told.output
     assert "The price of fairness" in told.output

@@ -18,9 +18,9 @@ from lossgap.theory.bounds import (
     utility_bound,
     utility_loss,
 )
-from lossgap.theory.check import Check, check
 from lossgap.theory.problem import Problem
 from lossgap.theory.start import level_set_constants, level_set_smoothness, safe_step_size, spread_on_ball
+from lossgap.theory.theorems import Check, check
 from lossgap.theory.trajectory import Path, walk
 
 __all__ = [

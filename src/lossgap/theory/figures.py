@@ -6,8 +6,8 @@ import numpy as np
 
 from lossgap import charts
 from lossgap.charts import Figure
-from lossgap.theory.check import Check
 from lossgap.theory.study import Price, Rate
+from lossgap.theory.theorems import Check
 
 PANEL = 460
 POINTS = 60

@@ -12,8 +12,8 @@ from lossgap.algorithms.base import Params
 from lossgap.progress import progress_bar
 from lossgap.table import Table
 from lossgap.theory.bounds import Constants, slope, utility_loss
-from lossgap.theory.check import Check, check
 from lossgap.theory.problem import Problem, constants_at, squared_norm, weighted_mean
+from lossgap.theory.theorems import Check, check
 
 PENALTIES = (0.1, 0.5, 1.0, 2.0, 5.0)
 LOCAL_STEPS = (1, 5, 20)
