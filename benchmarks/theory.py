@@ -10,6 +10,7 @@ import lossgap as lg
 from lossgap import theory
 from lossgap.disk import whole_file
 from lossgap.theory import figures, study
+from lossgap.theory.report import safe_step
 from lossgap.theory.room import descends, room, settles
 
 SEEDS = (0, 42, 100, 200)
@@ -134,7 +135,7 @@ def rooms(folder: Path) -> None:
         problem, penalty = random_problem(seed)
         for name, (steps, batch_size) in KINDS.items():
             work = {"local_steps": steps, "batch_size": batch_size}
-            step = safe_step(problem, penalty, steps)
+            step = safe_step(problem, penalty, lg.Training(local_steps=steps))
             run = {"penalty": penalty, "rounds": 200 if steps < 20 else 50} | work
             # as the theorems have it, whatever I
             path = theory.walk(problem, step_size=step * steps, **run)
@@ -145,13 +146,6 @@ def rooms(folder: Path) -> None:
                 found.setdefault(label, []).append(room(problem, step_size=step, verdict=descends, **run))
         noted(folder, "room", {"largest multiple of the safe step": found, "F end / F start at 1/β_F": ends})
     figures.rooms(found).save(folder / "room.svg")
-
-
-def safe_step(problem: theory.Problem, penalty: float, local_steps: int) -> float:
-    eagle = lg.Eagle(gap_penalty=penalty, normalize=None, lag=0)
-    training = lg.Training(precision="float64", gap_split="train", local_steps=local_steps)
-    solo = np.asarray(problem.arrays.solo_losses)
-    return theory.safe_step_size(problem.federation, LINEAR, eagle, problem.arrays.start, solo, training)
 
 
 PARTS = {"rooms": rooms, "rates": rates, "prices": prices, "looseness": looseness}

@@ -7,6 +7,7 @@ import pytest
 
 import lossgap as lg
 from lossgap import theory
+from lossgap.theory.report import safe_step
 from lossgap.theory.room import descends, settles
 from lossgap.theory.study import LOCAL_STEPS, PENALTIES, grid
 
@@ -60,10 +61,8 @@ def test_the_safe_step_never_diverges(seed: int) -> None:
     splits = {f"{k}": {"train": made(), "validation": made(), "test": made()} for k in range(clients)}
     federation, solo = lg.Federation.from_splits(splits, classes=classes), rng.uniform(0, 1, clients)
     problem = theory.Problem.of(federation, lg.models.linear(), solo=solo.tolist(), seed=seed)
-    eagle = lg.Eagle(gap_penalty=penalty, normalize=None, lag=0)
     for local_steps, batch_size in ((1, None), (5, None), (100, None), (5, 5)):
-        training = lg.Training(precision="float64", gap_split="train", local_steps=local_steps)
-        step = theory.safe_step_size(federation, problem.model, eagle, problem.arrays.start, solo, training)
+        step = safe_step(problem, penalty, lg.Training(local_steps=local_steps))
         rounds = 200 if local_steps < 20 else 50
         path = theory.walk(
             problem,

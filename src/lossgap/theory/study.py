@@ -17,7 +17,7 @@ from lossgap.theory.theorems import Check, check
 
 PENALTIES = (0.1, 0.5, 1.0, 2.0, 5.0)
 LOCAL_STEPS = (1, 5, 20)
-STEPS = 400
+STEPS = 200
 """Gradient steps of each run of a sweep, in T = STEPS/I rounds."""
 
 
