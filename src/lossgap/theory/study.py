@@ -65,7 +65,7 @@ def rate(
     penalty: float,
     local_steps: int = 1,
     batch_size: int | None = None,
-    rounds: Sequence[int] = tuple(2**j for j in range(6, 15)),
+    rounds: Sequence[int] = tuple(2**j for j in range(6, 17)),
     progress: bool | None = None,
 ) -> Rate:
     """Runs of T rounds each with η = 1/√(TI), as Theorem 1 chooses it."""
