@@ -49,6 +49,7 @@ NAMES = [
     "load",
     "models",
     "partition",
+    "theory",
     "train",
     "train_learners",
     "train_many",

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lossgap import datasets, models, partition
+    from lossgap import datasets, models, partition, theory
     from lossgap.algorithms import (
         AFL,
         QFFL,
@@ -75,7 +75,7 @@ _MODULES = {
     "lossgap.tuning": ("Frontier", "frontier"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-_SUBMODULES = ("datasets", "models", "partition")
+_SUBMODULES = ("datasets", "models", "partition", "theory")
 
 __all__ = [
     "AFL",
@@ -117,6 +117,7 @@ __all__ = [
     "load",
     "models",
     "partition",
+    "theory",
     "train",
     "train_learners",
     "train_many",
