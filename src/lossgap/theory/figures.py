@@ -1,6 +1,6 @@
 """The theory in pictures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -35,8 +35,8 @@ def _one_run(check: Check) -> Figure:
 
 def over_penalties(found: Mapping[tuple[float, int], Check]) -> Figure:
     """How many times larger than what is measured the bounds are, by λ and I."""
-    penalties, steps = (sorted({key[place] for key in found}) for place in (0, 1))
-    panels = {
+    penalties, steps = sorted({key[0] for key in found}), sorted({key[1] for key in found})
+    panels: dict[str, Callable[[Check], float]] = {
         "Theorem 1": lambda c: c.parity.total / c.measured_parity,
         "Theorem 1, drift by local step": lambda c: c.sharp_parity.total / c.measured_parity,
         "Theorem 2": lambda c: c.utility.total / c.measured_utility,

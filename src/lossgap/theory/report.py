@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +24,12 @@ def story(problem: Problem, penalties: Sequence[float], training: Training, *, r
     for penalty in penalties:
         step = safe_step(problem, penalty, training)
         yield f'λ = {penalty:g}: step_size="safe" is {step:.3g}, known before the first step'
-    work = {"rounds": rounds, "local_steps": training.local_steps, "batch_size": training.batch_size}
+    work: dict[str, Any] = {"rounds": rounds, "local_steps": training.local_steps, "batch_size": training.batch_size}
     for penalty in penalties:
         if training.step_size != "safe":
-            found = check(problem, penalty=penalty, step_size=training.step, **work)  # type: ignore[arg-type]
+            found = check(problem, penalty=penalty, step_size=training.step, **work)
             yield f"\nWith the step size of the file\n{found}"
-        found = check(problem, penalty=penalty, **work)  # type: ignore[arg-type]
+        found = check(problem, penalty=penalty, **work)
         yield f"\nWith a step size that is covered\n{found}"
     found_prices = {f"λ = {price.penalty:g}": price for price in study.prices(problem, penalties)}
     yield f"\nThe price of fairness\n{study.price_table(found_prices)}"

@@ -116,8 +116,9 @@ def penalty_of(algorithm: Algorithm) -> float:
     """The λ that a run keeps; 0 for a method without one."""
     if isinstance(algorithm, Ditto):
         return penalty_of(algorithm.base)
-    fixed = isinstance(algorithm, Eagle) and algorithm.target_variance is None
-    return float(algorithm.gap_penalty or 0.0) if fixed else 0.0
+    if isinstance(algorithm, Eagle) and algorithm.target_variance is None:
+        return float(algorithm.gap_penalty or 0.0)
+    return 0.0
 
 
 def _check_fixed(algorithm: Algorithm) -> None:

@@ -17,6 +17,7 @@ from lossgap.theory.theorems import Check, check
 
 PENALTIES = (0.1, 0.5, 1.0, 2.0, 5.0)
 LOCAL_STEPS = (1, 5, 20)
+HORIZONS = tuple(2**j for j in range(6, 17))
 STEPS = 200
 """Gradient steps of each run of a sweep, in T = STEPS/I rounds."""
 
@@ -65,7 +66,7 @@ def rate(
     penalty: float,
     local_steps: int = 1,
     batch_size: int | None = None,
-    rounds: Sequence[int] = tuple(2**j for j in range(6, 17)),
+    rounds: Sequence[int] = HORIZONS,
     progress: bool | None = None,
 ) -> Rate:
     """Runs of T rounds each with η = 1/√(TI), as Theorem 1 chooses it."""
@@ -133,7 +134,7 @@ def prices(
                 Price(
                     penalty=penalty,
                     loss=float(landscape.losses.mean()) - best,
-                    squared_gradient=float(_mean_gradient(landscape.gradients, problem.clients)),
+                    squared_gradient=_squared_mean_gradient(landscape.gradients, problem.clients),
                     objective_gradient=float(np.sqrt(squared_norm(landscape.objective_gradient))),
                     gap_variance=float((landscape.losses - np.asarray(problem.arrays.solo_losses)).var(ddof=1)),
                     here=here,
@@ -170,6 +171,6 @@ def minimiser(problem: Problem, penalty: float, *, start: Params | None = None) 
         return jax.tree.map(np.asarray, unravel(jnp.asarray(found.x)))
 
 
-def _mean_gradient(gradients: Params, clients: int) -> float:
+def _squared_mean_gradient(gradients: Params, clients: int) -> float:
     with jax.enable_x64(True):
-        return squared_norm(weighted_mean(jnp.ones(clients), gradients))
+        return float(squared_norm(weighted_mean(jnp.ones(clients), gradients)))

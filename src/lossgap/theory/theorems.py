@@ -1,6 +1,7 @@
 """Both theorems on one run: measured against bound, term by term."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -121,9 +122,8 @@ class Check:
         return "Both bounds hold." if self.holds else "A bound does not hold: see docs/theory.md, or tell us."
 
     @property
-    def _run(self) -> dict[str, float | int]:
-        numbers = {"step_size": self.step_size, "rounds": self.rounds, "local_steps": self.local_steps}
-        return numbers | {"clients": self.clients}
+    def _run(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("step_size", "rounds", "local_steps", "clients")}
 
     def _decrease(self, name: str) -> float:
         end = self.path.end_objective if name == "objective" else self.path.end_loss
@@ -148,10 +148,10 @@ def check(
             path that it leads to.
     """
     require(rounds >= 1, f"theory: rounds is {rounds}.", "Use at least 1.")
-    shape = {"rounds": rounds, "local_steps": local_steps, "batch_size": batch_size}
+    shape: dict[str, Any] = {"rounds": rounds, "local_steps": local_steps, "batch_size": batch_size}
 
     def run(step_size: float) -> Check:
-        path = walk(problem, penalty=penalty, step_size=step_size, reshuffle=reshuffle, **shape)  # type: ignore[arg-type]
+        path = walk(problem, penalty=penalty, step_size=step_size, reshuffle=reshuffle, **shape)
         constants = constants_along(path, float(problem.smoothness.max()))
         return Check(
             penalty=penalty,

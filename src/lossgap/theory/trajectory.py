@@ -134,10 +134,9 @@ def _gradients(arrays: Arrays, local: Params, batches: Array | None) -> tuple[Pa
     full = gradients(local, rows.x, rows.y, rows.share)
     if batches is None:
         return full, full, jnp.zeros(len(rows.sizes))
-    take = jax.vmap(lambda a, index: a[index])
     there = batches >= 0
     share = jax.vmap(lambda each: even_share(each, rows.share.dtype))(there)
-    drawn = gradients(local, take(rows.x, batches), take(rows.y, batches), share)
+    drawn = gradients(local, _taken(rows.x, batches), _taken(rows.y, batches), share)
     squares = jax.vmap(partial(row_squares, model))(local, rows.x, rows.y)
     spread = (rows.share * squares).sum(axis=1) - each_squared_norm(full)
     n, b = jnp.asarray(rows.sizes), there.sum(axis=1)
@@ -168,8 +167,16 @@ def _batches(arrays: Arrays, work: LocalWork, t: Array, reshuffle: bool) -> Arra
         return jax.vmap(lambda key, rows: table(key, rows, t, work), out_axes=1)(arrays.keys, n)
     one = LocalWork(1, None, work.batch_size)
     numbers = t * work.local_steps + jnp.arange(work.local_steps)
-    each = jax.vmap(lambda key, rows, number: table(key, rows, number, one)[0], (0, 0, None))
-    return jax.vmap(each, (None, None, 0))(arrays.keys, n, numbers)
+
+    def everyone(number: Array) -> Array:
+        return jax.vmap(lambda key, rows: table(key, rows, number, one)[0])(arrays.keys, n)
+
+    return jax.vmap(everyone)(numbers)
+
+
+def _taken(a: Array, index: Array) -> Array:
+    """Of [client, row, ...] those rows that each client's index names, [client, batch, ...]."""
+    return jax.vmap(lambda own, batch: own[batch])(a, index)
 
 
 def each_squared_norm(trees: Params) -> Array:
