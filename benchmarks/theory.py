@@ -83,7 +83,7 @@ def rates(folder: Path) -> None:
 
 
 def coarse_digits(alpha: float) -> lg.Federation:
-    """Digits of 2×2 pixels: with all 64, a linear model fits every client's training rows and fairness costs nothing."""
+    """Digits of 2×2 pixels: with all 64, a linear model fits all training rows, and fairness costs nothing."""
 
     def coarse(rows: lg.Split) -> tuple[np.ndarray, np.ndarray]:
         return rows.x.reshape(len(rows), 2, 4, 2, 4).mean(axis=(2, 4)), rows.y
