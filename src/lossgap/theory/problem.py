@@ -11,7 +11,7 @@ from jax import Array
 
 from lossgap.algorithms.eagle import gap_multipliers
 from lossgap.engine.curvature import smoothness
-from lossgap.engine.problem import Rows, blocked_rows
+from lossgap.engine.rows import Rows, blocked_rows
 from lossgap.errors import require
 from lossgap.federation import Federation
 from lossgap.models import BATCHES, Model, Params, initial_params

@@ -14,7 +14,7 @@ import numpy as np
 from lossgap.algorithms import Algorithm, Ditto, Eagle
 from lossgap.algorithms.base import Params
 from lossgap.engine.curvature import smoothness, with_bias
-from lossgap.engine.problem import client_losses, flat_rows
+from lossgap.engine.rows import client_losses, flat_rows
 from lossgap.errors import require
 from lossgap.federation import Federation
 from lossgap.models import Model, linear

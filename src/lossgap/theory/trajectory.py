@@ -158,20 +158,15 @@ def _batches(arrays: Arrays, work: LocalWork, t: Array, reshuffle: bool) -> Arra
     """The row numbers of each step of a round, [local step, client, batch]; None for full batches."""
     if work.batch_size is None:
         return None
-    sizes, n = arrays.rows.sizes, jnp.asarray(arrays.rows.sizes)
 
-    def table(key: Array, rows: Array, number: Array, work: LocalWork) -> Array:
-        return work.batches(jax.random.fold_in(key, number), rows, sizes)
+    def batch(step: Array, key: Array, rows: Array) -> Array:
+        number, step = (t, step) if reshuffle else (t * work.local_steps + step, jnp.zeros_like(step))
+        return work.batch(jax.random.fold_in(key, number), rows, step)
 
-    if reshuffle:
-        return jax.vmap(lambda key, rows: table(key, rows, t, work), out_axes=1)(arrays.keys, n)
-    one = LocalWork(1, None, work.batch_size)
-    numbers = t * work.local_steps + jnp.arange(work.local_steps)
+    def everyone(step: Array) -> Array:
+        return jax.vmap(lambda key, rows: batch(step, key, rows))(arrays.keys, jnp.asarray(arrays.rows.sizes))
 
-    def everyone(number: Array) -> Array:
-        return jax.vmap(lambda key, rows: table(key, rows, number, one)[0])(arrays.keys, n)
-
-    return jax.vmap(everyone)(numbers)
+    return jax.vmap(everyone)(jnp.arange(work.local_steps))
 
 
 def _taken(a: Array, index: Array) -> Array:
