@@ -144,12 +144,12 @@ def rooms(folder: Path) -> None:
     ends: dict[str, list[float]] = {name: [] for name in KINDS}
     for seed in range(PROBLEMS):
         problem, penalty = random_problem(seed)
+        proven = safe_step(problem, penalty, lg.Training())  # at I = 1: 1/β_F
         for name, (steps, batch_size) in KINDS.items():
-            work = {"local_steps": steps, "batch_size": batch_size}
-            step = safe_step(problem, penalty, lg.Training(local_steps=steps))
-            run = {"penalty": penalty, "rounds": 200 if steps < 20 else 50} | work
+            step = proven / steps
+            run = {"penalty": penalty, "rounds": max(10, 200 // steps), "local_steps": steps, "batch_size": batch_size}
             # as the theorems have it, whatever I
-            path = theory.walk(problem, step_size=step * steps, **run)
+            path = theory.walk(problem, step_size=proven, **run)
             ends[name].append(float(np.nan_to_num(path.end_objective / path.seen.objective[0, 0], nan=np.inf)))
             found.setdefault(name, []).append(room(problem, step_size=step, verdict=settles, **run))
             if steps == 1 and batch_size is None:

@@ -63,7 +63,7 @@ def test_the_safe_step_never_diverges(seed: int) -> None:
     problem = theory.Problem.of(federation, lg.models.linear(), solo=solo.tolist(), seed=seed)
     for local_steps, batch_size in ((1, None), (5, None), (100, None), (5, 5)):
         step = safe_step(problem, penalty, lg.Training(local_steps=local_steps))
-        rounds = 200 if local_steps < 20 else 50
+        rounds = max(10, 200 // local_steps)
         path = theory.walk(
             problem,
             penalty=penalty,
