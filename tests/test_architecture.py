@@ -21,6 +21,7 @@ FLOORS = [
     ("engine",),
     ("metrics", "identity"),
     ("solo",),
+    ("theory",),
     ("result",),
     ("passes",),
     ("experiment",),

@@ -51,6 +51,7 @@ NAMES = [
     "models",
     "partition",
     "skew",
+    "theory",
     "train",
     "train_learners",
     "train_many",

@@ -8,7 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lossgap import datasets, models, partition, skew
+    from lossgap import datasets, models, partition, skew, theory
     from lossgap.algorithms import (
         AFL,
         QFFL,
@@ -79,7 +79,7 @@ _MODULES = {
     "lossgap.tuning": ("Frontier", "frontier"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-_SUBMODULES = ("datasets", "models", "partition", "skew")
+_SUBMODULES = ("datasets", "models", "partition", "skew", "theory")
 
 __all__ = [
     "AFL",
@@ -123,6 +123,7 @@ __all__ = [
     "models",
     "partition",
     "skew",
+    "theory",
     "train",
     "train_learners",
     "train_many",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import jax
@@ -17,6 +18,7 @@ from lossgap.metrics import client_rows
 from lossgap.models import BATCHES, Model
 from lossgap.progress import progress_bar
 from lossgap.result import Result
+from lossgap.theory.start import penalty_of, safe_step_size, with_safe_step
 from lossgap.training import Training
 
 
@@ -48,6 +50,17 @@ class Start:
     def of_engine(self) -> dict[str, Any]:
         key = jax.random.fold_in(jax.random.key(self.seed), BATCHES)
         return {"params": self.params, "solo_losses": self.solo_losses, "key": key}
+
+    def with_safe_step(self, federation: Federation, model: Model, training: Training) -> Training:
+        """Settings with a number in place of "safe"."""
+        return with_safe_step(federation, model, self.algorithm, self.params, self.solo_losses, training)
+
+    def remark(self, federation: Federation, model: Model, training: Training) -> str:
+        """What the theorems advise should the run diverge."""
+        if penalty_of(self.algorithm) == 0:
+            return ""
+        proven = safe_step_size(federation, model, self.algorithm, self.params, self.solo_losses, training)
+        return f' Or take step_size="safe", which is {proven:.2g} here: slow, but the theorems vouch for it.'
 
     def result(self, federation: Federation, model: Model, training: Training, run: Run) -> Result:
         clients = client_rows(
@@ -90,6 +103,9 @@ def run_pass(
     progress: bool | None = None,
 ) -> list[Result]:
     """Train runs of one kind, several of them side by side; a single one by the engine alone."""
+    if training.step_size == "safe":  # a number of each run's own, which lanes cannot have
+        own = [(start.with_safe_step(federation, model, training), start) for start in starts]
+        return [run_pass(federation, model, t, [s], engine=engine, progress=progress)[0] for t, s in own]
     with jax.enable_x64(training.precision == "float64"):
         run = _single if len(starts) == 1 else _side_by_side
         runs = run(federation, model, training, starts, engine, progress)
@@ -106,10 +122,12 @@ def _single(
 ) -> list[Run]:
     (start,) = starts
     stepper = engine(federation, model, start.algorithm, training, **start.of_engine())
-    safe_step = safe_steps(federation, model, start.params)
+    safe_step, remark = safe_steps(federation, model, start.params), partial(start.remark, federation, model, training)
     with progress_bar(str(start.algorithm), training.rounds, shown=progress) as report:
         label = f"Training with {start.algorithm}"
-        return [drive(stepper, training, federation.names, safe_step=safe_step, label=label, progress=report)]
+        return [
+            drive(stepper, training, federation.names, safe_step=safe_step, remark=remark, label=label, progress=report)
+        ]
 
 
 def _side_by_side(
@@ -125,7 +143,8 @@ def _side_by_side(
     names = [f"{name} under {start.algorithm}" for start in starts for name in federation.names]
     clients = len(federation.names)
     safe_step = safe_steps(federation, model, starts[0].params)
+    remark = partial(starts[-1].remark, federation, model, training)
     label = f"{len(starts)} × {type(starts[0].algorithm).__name__}"
     with progress_bar(label, training.rounds, shown=progress) as report:
-        run = drive(LaneStepper.of(steppers), training, names, safe_step=safe_step, progress=report)
+        run = drive(LaneStepper.of(steppers), training, names, safe_step=safe_step, remark=remark, progress=report)
     return [Run(params, run.history.of(slice(i * clients, (i + 1) * clients))) for i, params in enumerate(run.params)]

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from lossgap.engine.alone import Found, train_alone
+from lossgap.engine.curvature import with_safe_step_alone
 from lossgap.engine.exact import minimise_alone
 from lossgap.errors import require
 from lossgap.federation import Federation, SplitName
@@ -84,6 +85,7 @@ def train_solo(
     epochs = epochs_alone(training, max_epochs)
     start = initial_params(model, federation.features, federation.outputs, seed=seed, precision=training.precision)
     with jax.enable_x64(training.precision == "float64"):
+        training = with_safe_step_alone(federation, model, start, training)
         if stop == "exact":
             found = minimise_alone(federation, model, start, precision=training.precision, progress=progress)
         else:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lossgap.errors import is_count, is_positive, require
+from lossgap.errors import SettingError, is_count, is_positive, require
 
 PARTICIPATION = np.uint32(2**32 - 1)
 """Folded into a round's key where its epochs fold in 0, 1, …"""
@@ -41,7 +41,8 @@ class Training:
 
     Args:
         rounds: exchanges with the server.
-        step_size: η of the clients' gradient steps.
+        step_size: η of the clients' gradient steps; "safe" is worked out from the rows, the model and λ before
+            training, see docs/theory.md: small, but it never diverges.
         local_steps: gradient steps per round.
         local_epochs: passes over a client's own rows per round, in place of `local_steps`: clients with more rows
             then take more steps.
@@ -54,7 +55,7 @@ class Training:
     """
 
     rounds: int = 1000
-    step_size: float = 0.1
+    step_size: float | Literal["safe"] = 0.1
     local_steps: int = 1
     local_epochs: int | None = None
     batch_size: int | None = None
@@ -78,9 +79,9 @@ class Training:
             "Give one of them.",
         )
         require(
-            is_positive(self.step_size),
-            f"Training: step_size is {self.step_size}.",
-            "Use a positive number such as 0.1.",
+            self.step_size == "safe" or is_positive(self.step_size),
+            f"Training: step_size is {self.step_size!r}.",
+            'Use a positive number such as 0.1, or "safe".',
         )
         require(
             0 < self.participation <= 1,
@@ -94,6 +95,13 @@ class Training:
                 f"Training: {name} is {choice!r}.",
                 f'Use "{choices[0]}" or "{choices[1]}".',
             )
+
+    @property
+    def step(self) -> float:
+        """η as a number."""
+        if self.step_size == "safe":
+            raise SettingError('step_size="safe" is worked out by lossgap.train, from rows and a model. Give a number.')
+        return self.step_size
 
     @property
     def local_work(self) -> "LocalWork":

@@ -84,7 +84,7 @@ def train_alone(
             party = Party(_arrays(train), _arrays(validation), jnp.array(train.sizes), keys, train.sizes)
             walk = _beginning(start, len(members))
             for first, count in paced(epochs + 1, every=1, most=MOST_EPOCHS_AT_ONCE):
-                walk = _epochs(model, training.local_work, keep_best, walk, party, training.step_size, count, epochs)
+                walk = _epochs(model, training.local_work, keep_best, walk, party, training.step, count, epochs)
                 watch(np.asarray(walk.epoch[:1]), np.asarray(walk.loss)[None], np.ones((1, len(members))))
                 report(number * epochs + first + count - 1)
                 if walk.flat.all():
@@ -173,4 +173,4 @@ def _arrays(rows: Rows) -> Batch:
 def _watch(federation: Federation, model: Model, training: Training, start: Params, members: list[int]) -> Watch:
     names = [federation.names[k] for k in members]
     safe_step = safe_steps(federation, model, start)
-    return Watch(names, training.step_size, safe_step, label="Training alone", unit="epoch")
+    return Watch(names, training.step, safe_step, label="Training alone", unit="epoch")

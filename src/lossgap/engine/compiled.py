@@ -73,7 +73,7 @@ class CompiledStepper:
             algorithm,
             kind(
                 problem,
-                jnp.asarray(training.step_size, training.precision),
+                jnp.asarray(training.step, training.precision),
                 0,
                 model,
                 work,

@@ -72,7 +72,7 @@ class JaxLearner:
     def fit(self, params: Params, multiplier: Array, *, round: int, rule: LocalRule) -> Params:
         key = jax.random.fold_in(client_keys(self.key, [self.name])[0], round)
         training, rows = self.training, self._rows("train")
-        return _fit(self.model, training.local_work, params, multiplier, rows, training.step_size, key, rule)
+        return _fit(self.model, training.local_work, params, multiplier, rows, training.step, key, rule)
 
     def loss(self, params: Params, split: SplitName) -> float:
         return float(_loss(self.model, params, self._rows(split)))

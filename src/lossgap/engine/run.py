@@ -22,6 +22,9 @@ Progress = Callable[[int], None]
 SafeStep = Callable[[float], float]
 """A step size that is safe for every client, given the largest multiplier that gradients may get."""
 
+Remark = Callable[[], str]
+"""What else to say to whose run has diverged; worked out only then."""
+
 SEGMENT_SECONDS = 0.25
 GROWTH = 4
 EXPLODED = 1000
@@ -84,11 +87,12 @@ def drive(
     names: Sequence[str],
     *,
     safe_step: SafeStep,
+    remark: Remark = str,
     label: str = "Training",
     progress: Progress = lambda rounds: None,
 ) -> Run:
     """Walk a run to its end in segments, looking at the losses after each."""
-    carry, watch = stepper.start(), Watch(names, training.step_size, safe_step, label)
+    carry, watch = stepper.start(), Watch(names, training.step, safe_step, label, remark=remark)
     parts: list[History] = []
 
     def note(glance: Glance, rounds: np.ndarray) -> None:
@@ -119,9 +123,17 @@ class Watch:
     """Stops a run whose losses leave every bound, and says whose and when."""
 
     def __init__(
-        self, names: Sequence[str], step_size: float, safe_step: SafeStep, label: str, unit: str = "round"
+        self,
+        names: Sequence[str],
+        step_size: float,
+        safe_step: SafeStep,
+        label: str,
+        unit: str = "round",
+        *,
+        remark: Remark = str,
     ) -> None:
         self.names, self.step_size, self.safe_step, self.label, self.unit = names, step_size, safe_step, label, unit
+        self.remark = remark
         self.start: np.ndarray | None = None
 
     def __call__(self, number: np.ndarray, loss: np.ndarray, multiplier: np.ndarray) -> None:
@@ -151,6 +163,7 @@ class Watch:
             f"{self.label} diverged: at {self.unit} {number} the training loss of client {self.names[client]!r} is "
             f"{loss:.3g}; it started at {self.start[client]:.3g}. Steps of size {self.step_size:g} are too large "
             f"for these data: try step_size={safe:g}."
+            + self.remark()
             + (
                 " Some multipliers were negative: multiplier_range=(0, 10) would keep them in bounds." if ascent else ""
             ),

@@ -61,7 +61,7 @@ class SequentialClients:
             measured=measured,
             rows=jnp.array([learner.rows for learner in learners]),
             steps=jnp.array([learner.steps for learner in learners]),
-            step_size=jnp.asarray(self.training.step_size),
+            step_size=jnp.asarray(self.training.step),
             loss_after=jnp.array([each.loss(own, "train") for each, own in zip(learners, arrived, strict=True)]),
         )
 

@@ -86,7 +86,7 @@ class SklearnLearner:
         )
         random_state = np.random.RandomState([self.seed, zlib.crc32(self.name.encode()), round])
         model = self._holding(params).set_params(
-            learning_rate="constant", eta0=self.training.step_size, random_state=random_state
+            learning_rate="constant", eta0=self.training.step, random_state=random_state
         )
         x, y = map(np.asarray, self.train)
         for _ in range(self.training.local_epochs or 1):

@@ -110,7 +110,7 @@ class TorchLearner:
                     ]
                 with torch.no_grad():
                     for (_, p), g in zip(self._trained, gradient, strict=True):
-                        p.sub_(self.training.step_size * g)
+                        p.sub_(self.training.step * g)
             return {name: np.asarray(params[name]) - _array(p) for name, p in self._trained}
 
     def loss(self, params: Params, split: SplitName) -> float:

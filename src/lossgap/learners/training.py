@@ -64,7 +64,7 @@ def train_learners(
             client_keys(jax.random.fold_in(jax.random.key(seed), BATCHES), names),
         )
         with progress_bar(str(algorithm), training.rounds, shown=progress) as report:
-            run = drive(stepper, training, names, safe_step=_smaller(training.step_size), progress=report)
+            run = drive(stepper, training, names, safe_step=_smaller(training.step), progress=report)
         rows = [
             client_row(learner, own, loss, training)
             for learner, own, loss in zip(learners, _served(algorithm, run.params, len(names)), losses, strict=True)

@@ -176,12 +176,12 @@ def _rows(rows: int) -> Choice:
 def _steps(scale: Scale) -> tuple[Choice, Choice]:
     shared, solo = scale.training, scale.solo_training
     return (
-        Choice(what="step size", paper="tuned for each algorithm", ours=f"{shared.step_size:g} for all"),
+        Choice(what="step size", paper="tuned for each algorithm", ours=f"{shared.step:g} for all"),
         Choice(
             what="solo models",
             paper="until the training loss is flat; step size not stated",
             ours="until it falls by less than 0.0001 in 50 epochs, "
-            f"at most {solo.rounds:,} epochs of step {solo.step_size:g}",
+            f"at most {solo.rounds:,} epochs of step {solo.step:g}",
         ),
     )
 
