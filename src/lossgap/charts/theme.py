@@ -77,5 +77,6 @@ def _variables(colours: Mapping[str, str]) -> str:
 
 def _roles(colours: Mapping[str, str]) -> list[str]:
     roles = [f".chart .{name} {{ color: {colour} }}" for name, colour in colours.items()]
-    fills = [f".chart {name} {{ fill: {colours[role]} }}" for name, role in (("text", "ink"), ("text.faint", "faint"))]
+    words = (("text", "ink"), ("text.faint", "faint"), ("text.gain", "gain"), ("text.loss", "loss"))
+    fills = [f".chart {name} {{ fill: {colours[role]} }}" for name, role in words]
     return [*roles, *fills, f".chart .open {{ fill: {colours['paper']} }}"]
