@@ -25,6 +25,8 @@ FLOORS = [
     ("learners",),
     ("comparison", "tuning"),
     ("store", "picture", "arguments"),
+    ("reporting",),
+    ("auditing",),
     ("paper",),
     ("config",),
     ("cli",),

@@ -28,12 +28,14 @@ if TYPE_CHECKING:
         Term,
         Udj,
     )
+    from lossgap.auditing import Audit, audit
     from lossgap.comparison import Comparison, compare
     from lossgap.errors import DataError, DataWarning, DivergedError, FileError, LossgapError, SettingError
     from lossgap.experiment import train, train_many
     from lossgap.federation import Client, Federation, Split
     from lossgap.learners.training import train_learners
     from lossgap.models import Model
+    from lossgap.reporting import Report, report
     from lossgap.result import Result
     from lossgap.solo import Solo, train_solo
     from lossgap.store import Store, load
@@ -63,8 +65,10 @@ _MODULES = {
         "Udj",
     ),
     "lossgap.errors": ("DataError", "DataWarning", "DivergedError", "FileError", "LossgapError", "SettingError"),
+    "lossgap.auditing": ("Audit", "audit"),
     "lossgap.comparison": ("Comparison", "compare"),
     "lossgap.experiment": ("train", "train_many"),
+    "lossgap.reporting": ("Report", "report"),
     "lossgap.result": ("Result",),
     "lossgap.federation": ("Client", "Federation", "Split"),
     "lossgap.learners.training": ("train_learners",),
@@ -81,6 +85,7 @@ __all__ = [
     "AFL",
     "QFFL",
     "Algorithm",
+    "Audit",
     "Client",
     "Comparison",
     "DataError",
@@ -103,6 +108,7 @@ __all__ = [
     "MaxFL",
     "Model",
     "PropFair",
+    "Report",
     "Result",
     "SettingError",
     "Solo",
@@ -111,12 +117,14 @@ __all__ = [
     "Term",
     "Training",
     "Udj",
+    "audit",
     "compare",
     "datasets",
     "frontier",
     "load",
     "models",
     "partition",
+    "report",
     "train",
     "train_learners",
     "train_many",

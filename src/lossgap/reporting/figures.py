@@ -38,7 +38,7 @@ def gaps(evidence: Evidence) -> Plate:
     def draw(width: float) -> Figure:
         return charts.boxes(
             groups,
-            x=f"loss gap, {evidence.unit}",
+            x=evidence.labelled("loss gap"),
             title="Gaps under each method",
             names=every,
             sides=("gains by joining", "loses"),
@@ -91,7 +91,7 @@ def _all(evidence: Evidence, width: float) -> Figure:
     }
     return charts.dumbbells(
         rows,
-        x=_axis(evidence),
+        x=evidence.labelled("loss"),
         title="Losses alone and with the shared model",
         ends=ENDS,
         indifferent=INDIFFERENT,
@@ -104,7 +104,7 @@ def _named(evidence: Evidence, method: Method, limits: list[float]) -> Figure:
     rows = {client.name: _ends(client) for client in method.clients}
     return charts.dumbbells(
         rows,
-        x=_axis(evidence),
+        x=evidence.labelled("loss"),
         title=method.name,
         ends=ENDS,
         indifferent=INDIFFERENT,
@@ -118,7 +118,7 @@ def _unnamed(evidence: Evidence, method: Method, limits: list[float]) -> Figure:
     return charts.drops(
         {client.name: _ends(client) for client in method.clients},
         x=f"{counted(len(method.clients), 'client')}, by their loss alone",
-        y=_axis(evidence),
+        y=evidence.labelled("loss"),
         title=method.name,
         ends=ENDS,
         indifferent=INDIFFERENT,
@@ -130,7 +130,3 @@ def _unnamed(evidence: Evidence, method: Method, limits: list[float]) -> Figure:
 
 def _ends(client: ClientRow) -> tuple[float, float]:
     return client.solo_loss, client.solo_loss + client.gap
-
-
-def _axis(evidence: Evidence) -> str:
-    return f"loss, {evidence.unit}"

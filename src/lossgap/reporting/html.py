@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Sequence
 from html import escape
+from itertools import repeat
 
 from lossgap.charts.frame import Key
 from lossgap.reporting.plates import Plate
@@ -49,7 +50,7 @@ def plate(each: Plate, *, heading: str = "h3") -> str:
         _legend(each.keys) if many and each.keys else "",
         tag("div", pictures, class_="panels" if many else "single"),
     ]
-    title = each.title if many else ""
+    title = each.title if many and heading else ""
     figure = tag("figure", *inside, aria_label=each.title, class_="plate")
     return tag(heading, words(title)) + figure if title else figure
 
@@ -58,11 +59,10 @@ def sheet(each: Sheet, *, open_: bool = True) -> str:
     """A table whose columns sort, and links that take it elsewhere."""
     columns = each.columns
     head = tag("tr", *map(_head, columns))
-    rows = zip(*(zip(column.values, column.cells, strict=True) for column in columns), strict=True)
-    body = "".join(
-        tag("tr", *(_cell(column, value, shown, first=i == 0) for i, (column, (value, shown)) in enumerate(zip(columns, row, strict=True))))
-        for row in rows
-    )  # fmt: skip
+    rows = zip(
+        *(list(zip(repeat(column), column.values, column.cells, strict=False)) for column in columns), strict=True
+    )
+    body = "".join(tag("tr", *(_cell(*each, first=i == 0) for i, each in enumerate(row))) for row in rows)
     caption = f"{tag('caption', words(each.caption), id=f'caption-{each.name}')}"
     table = tag("table", caption, tag("thead", head), tag("tbody", body), class_="sortable")
     scroll = tag("div", table, class_="scroll", tabindex="0", role="region", aria_labelledby=f"caption-{each.name}")

@@ -60,13 +60,12 @@ def frontier_plates(path: Path) -> list[Plate]:
     """Variance of the gaps against accuracy, and the worst gap against λ."""
     known = all(math.isfinite(point.accuracy) for point in path.frontier.points)
     against = "accuracy" if known else "mean loss"
+    side = "right, the model is right more often" if known else "left, losses are smaller"
     return [
         Plate(
             name="frontier",
             title=f"Variance of the gaps against {against}",
-            says=f"Each dot is one λ, joined in order. Further down, gains are more even; further "
-            f"{'right, the model is right more often (mean over clients, validation rows)' if known else 'left, losses are smaller'}. "
-            "What lies above and to the other side of another dot is worse in both.",
+            says=f"Each dot is one λ, joined in order. Further down, gains are more even; further {side}.",
             pictures=(Picture(_against(path, known, WIDE), _against(path, known, NARROW)),),
         ),
         Plate(

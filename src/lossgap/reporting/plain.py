@@ -68,12 +68,16 @@ class Evidence:
     """Methods on the same clients, and what their numbers mean."""
 
     methods: tuple[Method, ...]
-    unit: str  # of losses
+    unit: str  # of losses; empty where it is not known
     measured_on: str  # the rows that gaps are measured on
     accuracy_on: str  # the rows that accuracies are measured on
     results: tuple[tuple[Result, ...], ...] = ()  # [method][seed], where lossgap trained them
     notes: tuple[str, ...] = ()  # what a reader should know before anything else
     solo_differs: bool = False  # whether methods are held against solo losses of their own
+
+    def labelled(self, what: str) -> str:
+        """A measure with its unit, as an axis says it."""
+        return f"{what}, {self.unit}" if self.unit else what
 
     @property
     def names(self) -> tuple[str, ...]:

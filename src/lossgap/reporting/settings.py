@@ -22,9 +22,9 @@ def settings_section(evidence: Evidence) -> Section:
         "Model": f"{first.model.name}, rows of shape {'×'.join(map(str, first.features))}, {_outputs(first)}",
         "Training": "; ".join(map(described, trainings)) + ("" if len(trainings) == 1 else " (differs by method)"),
         "Seeds": ", ".join(map(str, evidence.seeds)),
-        "Gaps on": f"{evidence.measured_on}, held out from training" if "valid" in evidence.measured_on else "training rows",
+        "Gaps on": evidence.measured_on,
         "Versions": versions(),
-    }  # fmt: skip
+    }
     again = (
         paragraph("To run it again, with `make_federation` giving the same clients for a seed:")
         + code(program(evidence))

@@ -81,7 +81,7 @@ def methods_sheet(evidence: Evidence) -> Sheet:
         measure("gap variance", "gap_variance", variance, "how uneven the gains are: EAGLE's measure (ddof = 1)"),
         measure("gap range", "gap_range", numbers.loss, "worst minus best gap: FAA, the measure of FOCUS"),
         measure("better off", "appeal", percent, "share of clients with a smaller loss than alone: MaxFL's appeal"),
-        measure("desert spread", "desert_spread", variance, "largest minus smallest ratio of the loss to the loss alone: UDJ-FL's"),
+        measure("desert spread", "desert_spread", variance, "largest minus smallest loss over loss alone: UDJ-FL's"),
         *(
             [
                 measure("accuracy", "mean_accuracy", percent, f"mean over clients, {evidence.accuracy_on}"),
@@ -90,7 +90,7 @@ def methods_sheet(evidence: Evidence) -> Sheet:
             if evidence.columns_known("test_accuracy")
             else []
         ),
-    ]  # fmt: skip
+    ]
     return Sheet(name="methods", caption=f"Methods: summaries over clients{over}", columns=tuple(columns))
 
 
@@ -153,22 +153,32 @@ def details_sheet(evidence: Evidence) -> Sheet:
 def path_sheet(frontier: Frontier, evidence: Evidence) -> Sheet:
     """A row per λ."""
     numbers, points = Numbers.of(evidence), frontier.points
+
+    def column(name: str, of: str, show: Show, explained: str = "") -> Column:
+        return Column(name=name, values=tuple(getattr(p, of) for p in points), show=show, explained=explained)
+
     columns = [
-        Column(name="λ", values=tuple(point.penalty for point in points), show=lambda value: f"{value:g}"),
-        Column(name="worst gap", values=tuple(point.worst_gap for point in points), show=numbers.gap),
-        Column(name="gap variance", values=tuple(point.gap_variance for point in points), show=variance),
-        Column(name="mean loss", values=tuple(point.mean_loss for point in points), show=numbers.loss),
-        Column(name="accuracy", values=tuple(point.accuracy for point in points), show=percent, explained="on validation rows"),
-        Column(name="smallest multiplier", values=tuple(p.smallest_multiplier for p in points), show=lambda v: f"{v:.2f}".replace("-", "−")),
+        column("λ", "penalty", "{:g}".format),
+        column("worst gap", "worst_gap", numbers.gap),
+        column("gap variance", "gap_variance", variance),
+        column("mean loss", "mean_loss", numbers.loss),
+        column("accuracy", "accuracy", percent, "mean over clients, validation rows"),
+        column("smallest multiplier", "smallest_multiplier", variance, "of any client in any round"),
         Column(name="advice", values=tuple("recommended" if i == frontier.chosen else "" for i in range(len(points)))),
-    ]  # fmt: skip
+    ]
     return Sheet(name="lambda", caption=f"The path of λ{_over(evidence)}", columns=tuple(columns))
 
 
+EXPLAINED = {
+    "gains": "clients who gain",
+    "same": "clients for whom it makes no difference",
+    "loses": "clients who lose",
+}
+
+
 def _standing(name: str, kind: str, methods: Sequence[Method]) -> Column:
-    explained = {"gains": "clients who gain", "same": "clients for whom it makes no difference", "loses": "clients who lose"}  # fmt: skip
     values = tuple(len(method.standing(kind)) for method in methods)
-    return Column(name=name, values=values, show=count, explained=explained[kind])
+    return Column(name=name, values=values, show=count, explained=EXPLAINED[kind])
 
 
 def _rows(evidence: Evidence) -> list[Column]:

@@ -49,8 +49,8 @@ def trajectories(evidence: Evidence) -> list[Plate]:
     for method in methods:
         brush = Brush(evidence.names, gaps[method.name].values[-1], points)
         figures = [
-            brush.figure(losses[method.name], "Loss on training rows", f"loss, {evidence.unit}", _ends(losses)),
-            brush.figure(gaps[method.name], f"Gap on {evidence.measured_on}", f"gap, {evidence.unit}", _ends(gaps)),
+            brush.figure(losses[method.name], "Loss on training rows", evidence.labelled("loss"), _ends(losses)),
+            brush.figure(gaps[method.name], f"Gap on {evidence.measured_on}", evidence.labelled("gap"), _ends(gaps)),
         ]
         moving = _moves(multipliers[method.name])
         if moving:
@@ -62,7 +62,7 @@ def trajectories(evidence: Evidence) -> list[Plate]:
                 says="" if moving else "It scales no gradients: every multiplier is the same throughout.",
                 pictures=small(figures),
                 keys=tuple(brush.keys),
-                folded=bool(plates),
+                folded=bool(plates) and method is not evidence.most_even,
             )
         )
     return plates

@@ -1,67 +1,165 @@
-"""How sure the order of the methods is, in words."""
+"""How sure a verdict is: what other clients, and errors in the losses alone, would change."""
 
-from lossgap.reporting.doubt import ranking, swaps
-from lossgap.reporting.html import bullets, paragraph
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor, inf, log10, nan
+
+from lossgap.metrics import INDIFFERENT
+from lossgap.reporting import html
+from lossgap.reporting.doubt import (
+    RESAMPLES,
+    Swap,
+    bootstrap_interval,
+    ranking,
+    swaps,
+    undecided,
+    variance_bounds,
+)
 from lossgap.reporting.page import Section
 from lossgap.reporting.plain import Evidence
-from lossgap.reporting.words import counted
+from lossgap.reporting.sheets import Column, Sheet
+from lossgap.reporting.words import count, variance
 from lossgap.table import listed
 
-NAMED = 4
+NAMED = 3
 
 
-def trust_section(evidence: Evidence, error: float) -> Section | None:
-    """What an error in the losses alone would change; None for a single method."""
-    if len(evidence.methods) == 1:
-        return None
-    inside = [paragraph(EXPLAINED), bullets(order_sentences(evidence, error), "takeaways")]
-    return Section("trust", "If the losses alone were off", "".join(inside))
+@dataclass(frozen=True, kw_only=True)
+class MethodDoubt:
+    """One method's variance of gaps, and what it could be."""
+
+    method: str
+    gap_variance: float
+    interval: tuple[float, float]  # 95 % bootstrap, over clients; NaN with several seeds
+    bounds: tuple[float, float]  # over all errors in the solo losses
+    undecided: tuple[str, ...]  # clients whose standing hangs on such an error
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """What an error of at most `error` in each solo loss would change."""
+
+    error: float
+    methods: tuple[MethodDoubt, ...]
+    ranking: tuple[str, ...]  # the most even first
+    swaps: tuple[Swap, ...]  # every pair, the closest first
+
+    @property
+    def open(self) -> tuple[Swap, ...]:
+        """Pairs whose order some errors turn round."""
+        return tuple(swap for swap in self.swaps if swap.error <= self.error)
+
+    @classmethod
+    def of(cls, evidence: Evidence, error: float, *, seed: int = 0) -> "Doubt":
+        gaps = {method.name: method.gaps for method in evidence.methods}
+        return cls(
+            error=error,
+            methods=tuple(
+                MethodDoubt(
+                    method=method.name,
+                    gap_variance=method.mean("gap_variance"),
+                    interval=bootstrap_interval(method.gaps[0], seed=seed) if len(method.runs) == 1 else (nan, nan),
+                    bounds=variance_bounds(method.gaps, error),
+                    undecided=tuple(
+                        evidence.names[k] for k in undecided(method.gaps.mean(axis=0).tolist(), error, INDIFFERENT)
+                    ),
+                )
+                for method in evidence.methods
+            ),
+            ranking=tuple(ranking(gaps)),
+            swaps=tuple(swaps(gaps)),
+        )
+
+
+def trust_section(doubt: Doubt) -> tuple[Section, Sheet]:
+    sheet = trust_sheet(doubt)
+    inside = [html.bullets(order_sentences(doubt), "takeaways"), html.paragraph(EXPLAINED), html.sheet(sheet)]
+    return Section("trust", "How sure this is", "".join(inside)), sheet
 
 
 EXPLAINED = (
     "Gaps are only as good as the losses that clients are said to reach alone. All methods are held against the same "
-    "ones, so an error in them moves all gaps of a client together, and the difference of two methods' variances "
-    "follows from the errors by a formula: what is said here holds for every error up to the given size, and was not "
-    "sampled."
+    "ones, so an error in them moves a client's gap alike under every method, and how two variances differ follows "
+    "from the errors by a formula: what is said here holds for every error up to that size, nothing was sampled. "
+    f"The interval over clients is a percentile bootstrap ({RESAMPLES:,} draws of as many clients, with replacement): "
+    "how far the variance would move with other clients of the same kind. With few clients it is too short."
 )
 
 
-def order_sentences(evidence: Evidence, error: float) -> list[str]:
-    """Whether the ranking by variance of gaps stays or may flip, and where it is closest."""
-    gaps = {method.name: method.gaps for method in evidence.methods}
-    every = swaps(gaps)
-    names = ranking(gaps)
-    open_ = [swap for swap in every if swap.error <= error]
-    first = min(swap.error for swap in every if swap.even == names[0])
-    found = [
-        f"With ±{error:g} on the solo losses the ranking of methods by the variance of their gaps "
-        + (f"flips for some errors: the order of {_pairs(open_, len(every))} is open." if open_ else "stays.")
+def order_sentences(doubt: Doubt) -> list[str]:
+    """Whether the ranking by variance of gaps stays or flips, and where it is closest; nothing for a single method."""
+    if not doubt.swaps:
+        return []
+    best = min(swap.error for swap in doubt.swaps if swap.even == doubt.ranking[0])
+    found = [_ranking(doubt), _first(doubt.ranking[0], best), _closest(doubt)]
+    return [sentence for sentence in found if sentence]
+
+
+def _ranking(doubt: Doubt) -> str:
+    begin = f"With ±{doubt.error:g} on the solo losses the ranking of methods by the variance of their gaps"
+    if not doubt.open:
+        return f"{begin} stays: no error of that size changes it."
+    named = [f"{swap.even} before {swap.uneven} (from ±{_down(swap.error)} on)" for swap in doubt.open[:NAMED]]
+    more = len(doubt.open) - len(named)
+    rest = [f"{more} more of {len(doubt.swaps)} pairs"] if more else []
+    return f"{begin} flips for some errors: open is {listed([*named, *rest])}."
+
+
+def _first(name: str, error: float) -> str:
+    if error == inf:
+        return ""
+    return f"{name} stays the most even for every error up to ±{_down(error)}." if error else ""
+
+
+def _closest(doubt: Doubt) -> str:
+    closest = doubt.swaps[0]
+    if closest.even == doubt.ranking[0] or closest.error == inf or doubt.open:
+        return ""
+    return f"The closest pair is {closest.even} before {closest.uneven}: errors of ±{_up(closest.error)} can swap them."
+
+
+def trust_sheet(doubt: Doubt) -> Sheet:
+    """A row per method."""
+    methods = doubt.methods
+    sampled = any(method.interval[0] == method.interval[0] for method in methods)
+
+    def column(name: str, values: Sequence[float], explained: str = "") -> Column:
+        return Column(name=name, values=tuple(values), show=variance, explained=explained)
+
+    interval, bounds = "95 % over clients", f"solo losses ±{doubt.error:g}"
+    columns = [
+        Column(name="method", values=tuple(method.method for method in methods)),
+        column("gap variance", [method.gap_variance for method in methods]),
+        *(
+            [
+                column(f"{interval}, from", [method.interval[0] for method in methods], "bootstrap over clients"),
+                column("to", [method.interval[1] for method in methods], "bootstrap over clients"),
+            ]
+            if sampled
+            else []
+        ),
+        column(f"{bounds}, from", [method.bounds[0] for method in methods], "the smallest variance, exact"),
+        column("up to", [method.bounds[1] for method in methods], "the largest variance, exact"),
+        Column(
+            name="undecided clients",
+            values=tuple(len(method.undecided) for method in methods),
+            show=count,
+            explained="who may gain or lose, depending on the error",
+        ),
     ]
-    if first == float("inf"):
-        return found
-    found.append(
-        f"{names[0]} stays the most even for every error below {_rounded_down(first)}."
-        if first > 0
-        else f"{names[0]} and another method are equally even."
-    )
-    closest = every[0]
-    if closest.even != names[0] or closest.error < first:
-        found.append(
-            f"The closest pair is {closest.even} before {closest.uneven}: errors of {closest.error:.2g} can swap them."
-        )
-    return found
+    return Sheet(name="doubt", caption="Variance of the gaps: what it could be", columns=tuple(columns))
 
 
-def _pairs(open_: list, every: int) -> str:  # type: ignore[type-arg]
-    named = [f"{swap.even} before {swap.uneven} (from {swap.error:.2g} on)" for swap in open_[:NAMED]]
-    if len(open_) <= NAMED:
-        return listed(named)
-    return f"{counted(len(open_), 'pair')} of {every}, such as {listed(named)},"
+def _down(value: float) -> str:
+    """Three digits, never more than the value."""
+    return f"{floor(value / _digit(value) + 1e-9) * _digit(value):.3g}" if value else "0"
 
 
-def _rounded_down(value: float) -> str:
-    """Two digits, never more than the value."""
-    from math import floor, log10
+def _up(value: float) -> str:
+    """Three digits, never less than the value."""
+    return f"{ceil(value / _digit(value) - 1e-9) * _digit(value):.3g}" if value else "0"
 
-    unit = 10.0 ** (floor(log10(value)) - 1)
-    return f"{floor(value / unit + 1e-9) * unit:.2g}"
+
+def _digit(value: float) -> float:
+    """What the third digit of a number counts."""
+    return float(10.0 ** (floor(log10(value)) - 2))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Literal
 
 import lossgap
-from lossgap.reporting.trust import trust_section
 from lossgap.comparison import Comparison
 from lossgap.disk import whole_file
 from lossgap.errors import require
@@ -21,6 +20,7 @@ from lossgap.reporting.saved import read_runs
 from lossgap.reporting.settings import settings_section
 from lossgap.reporting.sheets import Sheet, clients_sheet, details_sheet, methods_sheet, path_sheet
 from lossgap.reporting.trajectories import trajectories
+from lossgap.reporting.trust import Doubt, trust_section
 from lossgap.reporting.verdicts import verdict_section
 from lossgap.reporting.words import counted, takeaways
 from lossgap.result import Result
@@ -99,30 +99,57 @@ def report(runs: Runs, path: str | Path | None = None, *, title: str = "", rule:
 
 
 def _made(evidence: Evidence, penalties: PenaltyPath | None, title: str) -> Report:
-    shown = evidence
-    plates = [figures.losses(shown), figures.gaps(shown)]
     along = frontier_plates(penalties) if penalties else []
+    path_table = [path_sheet(penalties.frontier, evidence)] if penalties else []
     courses = trajectories(evidence)
-    sheets = [methods_sheet(evidence), clients_sheet(evidence), details_sheet(evidence)]
-    if penalties:
-        sheets.append(path_sheet(penalties.frontier, evidence))
+    return composed(
+        evidence,
+        title=title or "Who gains and who loses by sharing a model",
+        about=_about(evidence),
+        doubt=Doubt.of(evidence, SOLO_ERROR),
+        before=[_penalty_section(penalties, along, path_table[0])] if penalties else [],
+        after=[_course_section(courses, evidence)] if courses else [],
+        last=settings_section(evidence),
+        more=(tuple(along + courses), tuple(path_table)),
+    )
+
+
+def composed(
+    evidence: Evidence,
+    *,
+    title: str,
+    about: str,
+    doubt: Doubt,
+    last: Section,
+    before: Sequence[Section] = (),
+    after: Sequence[Section] = (),
+    more: tuple[tuple[Plate, ...], tuple[Sheet, ...]] = ((), ()),
+) -> Report:
+    """What every page holds, with sections before and after the one that says how sure it is.
+
+    Args:
+        more: charts and tables of those sections.
+    """
+    plates = (figures.losses(evidence), figures.gaps(evidence))
+    sheets = (methods_sheet(evidence), clients_sheet(evidence), details_sheet(evidence))
+    trust, trust_table = trust_section(doubt)
     sections = [
         verdict_section(evidence),
         Section("losses", "Alone and together", html.plate(plates[0])),
         Section("gaps", "How even the gains are", html.plate(plates[1])),
-        *([_penalty_section(penalties, along, sheets[-1])] if penalties else []),
-        trust_section(evidence, SOLO_ERROR),
-        *([_course_section(courses, evidence)] if courses else []),
-        Section("tables", "Tables", "".join(html.sheet(sheet, open_=not sheet.folded) for sheet in sheets[:3])),
-        settings_section(evidence),
+        *before,
+        trust,
+        *after,
+        Section("tables", "Tables", "".join(html.sheet(sheet, open_=not sheet.folded) for sheet in sheets)),
+        last,
     ]
     return Report(
-        title=title or "Who gains and who loses by sharing a model",
-        about=_about(evidence),
+        title=title,
+        about=about,
         evidence=evidence,
-        sections=tuple(section for section in sections if section is not None),
-        plates=(*plates, *along, *courses),
-        sheets=tuple(sheets),
+        sections=tuple(sections),
+        plates=plates + more[0],
+        sheets=(*sheets, trust_table, *more[1]),
     )
 
 
