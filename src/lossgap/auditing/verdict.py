@@ -165,6 +165,4 @@ def _origin(evidence: Evidence, doubt: Doubt, source: str, seed: int) -> Section
         "Versions": versions(),
     }
     again = f"lossgap audit {source} --solo-error {doubt.error:g}"
-    return Section(
-        "settings", "Settings, to run it again", definitions(entries) + paragraph("To run it again:") + code(again)
-    )
+    return Section("settings", "Settings", definitions(entries) + paragraph("To run it again:") + code(again))

@@ -9,12 +9,14 @@ from lossgap.charts.rows import grouped, row_chart
 from lossgap.charts.scale import Scale, shows
 
 Ends = tuple[float, float]
+Change = tuple[str, float, float]
+"""A name, where it began and where it ended."""
 
 MOST_SPOKEN = 40
 """A description with more rows than this says how many fell and rose, not each of them."""
 
 MOST_SAYING = 150
-"""With more names than this, single marks do not answer a pointer: the picture would get too large."""
+"""With more names than this, upright rows are lines only, which do not answer a pointer."""
 
 
 def dumbbells(
@@ -97,22 +99,44 @@ def drops(
     up = Scale.around([*values, *limits], bottom, top, room=0.03, what=y)
     left = PAD + 10 + max(marks.text_width(words) for _, words in up.ticks(6))
     frame = Frame(left, width - MARGIN, top, bottom)
-    step = (frame.right - frame.left) / max(1, len(ordered))
-    size = min(0.8, max(0.3, step / 9))
-    says = len(ordered) <= MOST_SAYING
     parts = [head, marks.text(PAD, top - 10, y), frame.vertical_axis(up.ticks(6), up, "")]
-    for number, (name, (before, after)) in enumerate(ordered):
-        if not (shows(before, False) and shows(after, False)):
-            continue
-        place, kind = frame.left + (number + 0.5) * step, role(after - before, indifferent)
-        words = _says(name, before, after, ends) if says else ""
-        start, end = (place, up(before)), (place, up(after))
-        parts.append(marks.segment(start, end, f"{'line' if step > 5 else 'thin'} {kind}"))
-        parts.append(marks.dot(start, "open faint", words, scale=size * 0.85))
-        parts.append(marks.dot(end, f"fill {kind}", words, shape=shape(after - before, indifferent), scale=size))
+    usable = [(name, a, b) for name, (a, b) in ordered if shows(a, False) and shows(b, False)]
+    draw = _upright if len(usable) <= MOST_SAYING else _crowd
+    parts += draw(usable, frame, up, ends, indifferent)
     parts.append(marks.text((frame.left + frame.right) / 2, bottom + 18, x, "", "middle"))
     description = _description({name: {"": pair} for name, pair in ordered}, ends)
     return finished(parts, width=width, height=bottom + 26, title=title, description=description)
+
+
+def _upright(
+    changes: Sequence[Change], frame: Frame, up: Scale, ends: tuple[str, str], indifferent: float
+) -> list[str]:
+    """A dumbbell on end per name."""
+    step, drawn = (frame.right - frame.left) / max(1, len(changes)), []
+    size = min(0.8, max(0.3, step / 9))
+    for number, (name, before, after) in enumerate(changes):
+        place, kind, words = (
+            frame.left + (number + 0.5) * step,
+            role(after - before, indifferent),
+            _says(name, before, after, ends),
+        )
+        start, end = (place, up(before)), (place, up(after))
+        drawn.append(marks.segment(start, end, f"{'line' if step > 5 else 'thin'} {kind}"))
+        drawn.append(marks.dot(start, "open faint", words, scale=size * 0.85))
+        drawn.append(marks.dot(end, f"fill {kind}", words, shape=shape(after - before, indifferent), scale=size))
+    return drawn
+
+
+def _crowd(changes: Sequence[Change], frame: Frame, up: Scale, ends: tuple[str, str], indifferent: float) -> list[str]:
+    """Lines only, and a curve through where they began."""
+    step = (frame.right - frame.left) / len(changes)
+    places = [frame.left + (number + 0.5) * step for number in range(len(changes))]
+    by_kind: dict[str, list[tuple[marks.Point, marks.Point]]] = {}
+    for place, (_, before, after) in zip(places, changes, strict=True):
+        ends_of = (place, up(before)), (place, up(after))
+        by_kind.setdefault(role(after - before, indifferent), []).append(ends_of)
+    start = marks.path([(x, up(before)) for x, (_, before, _) in zip(places, changes, strict=True)], "thin ink")
+    return [*(marks.segments(lines, f"thin {kind}") for kind, lines in by_kind.items()), start]
 
 
 def change_keys(ends: Ends | tuple[str, str]) -> list[Key]:

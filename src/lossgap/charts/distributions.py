@@ -13,8 +13,11 @@ from lossgap.charts.scale import Scale, shows
 CROWD = 60
 """With more points than this, a row's points are small."""
 
-MOST_POINTS = 1500
-"""With more points than this, a row shows its box only."""
+MOST_SAYING = 300
+"""With more points than this, a row's points do not answer a pointer: the picture would get too large."""
+
+MOST_POINTS = 4000
+"""Of more points than this, a row shows some, evenly over their order."""
 
 
 def boxes(
@@ -45,8 +48,8 @@ def boxes(
         kind, usable = series_class(number), sorted(v for v in values if shows(v, log))
         size = 0.55 if len(values) > CROWD else 0.8
         drawn_box = _box(usable, middle, across, "faint" if sides else kind)
-        if len(values) > MOST_POINTS:
-            return drawn_box
+        if len(values) > MOST_SAYING:
+            return "\n".join([drawn_box, *_dust(values, middle, across, indifferent if sides else None, kind)])
         points = [
             marks.dot(
                 (across(v), middle + _scatter(i, len(values)) * 9),
@@ -93,6 +96,16 @@ def _box(ordered: Sequence[float], middle: float, across: Scale, kind: str) -> s
     )
     inner = marks.box(first, middle - 12, third - first, 24, f"band {kind}")
     return whiskers + inner + marks.segment((median, middle - 12), (median, middle + 12), f"line {kind}")
+
+
+def _dust(values: Sequence[float], middle: float, across: Scale, indifferent: float | None, kind: str) -> list[str]:
+    """A row's points without names, one element per colour; `indifferent` None is a single colour."""
+    kept = [(i, v) for i, v in enumerate(values) if shows(v, across.log)][:: -(-len(values) // MOST_POINTS)]
+    by_kind: dict[str, list[marks.Point]] = {}
+    for i, v in kept:
+        colour = kind if indifferent is None else role(v, indifferent)
+        by_kind.setdefault(colour, []).append((across(v), middle + _scatter(i, len(values)) * 9))
+    return [marks.dust(points, colour) for colour, points in by_kind.items()]
 
 
 def _scatter(number: int, count: int) -> float:

@@ -99,7 +99,7 @@ def _beside(at: marks.Point, words: str, frame: Frame, taken: list[Box]) -> str:
 
 def _ringed(at: marks.Point, name: str, frame: Frame, taken: list[Box]) -> str:
     """A ring, and the name where it covers least."""
-    width = marks.text_width(name, 12)
+    width = 1.1 * marks.text_width(name, 12)  # bold
     best = min(_label_places(at, width), key=lambda place: _covered(place, frame, taken))
     taken.append(best)
     leader = marks.segment(at, (min(max(at[0], best[0]), best[2]), (best[1] + best[3]) / 2), "thin ink")
@@ -114,7 +114,7 @@ def _label_places(at: marks.Point, width: float) -> list[Box]:
     return [
         (left, y + down - 8, left + width, y + down + 8)
         for down in (0, -22, 22, -40, 40, -60, 60)
-        for left in ((x + 13, x - 13 - width) if down == 0 else (x - width / 2, x + 6, x - width - 6))
+        for left in ((x + 14, x - 14 - width) if down == 0 else (x - width / 2, x + 6, x - width - 6))
     ]
 
 

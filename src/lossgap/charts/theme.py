@@ -36,6 +36,7 @@ RULES = """
 .chart .thin { fill: none; stroke: currentColor; stroke-width: 1 }
 .chart .dash { stroke-dasharray: 5 4 }
 .chart .dots { stroke-dasharray: 2 3 }
+.chart .dust { fill: none; stroke: currentColor; stroke-width: 4; stroke-linecap: round }
 .chart .fill { fill: currentColor }
 .chart .band { fill: currentColor; fill-opacity: 0.18 }
 .chart .open { stroke: currentColor; stroke-width: 2 }

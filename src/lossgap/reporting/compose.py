@@ -31,6 +31,9 @@ Runs = Result | Comparison | Frontier | str | Path | Iterable["Runs"]
 
 SOLO_ERROR = 0.05
 
+MOST_ROWS = 2500
+"""Of a table on the page."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
@@ -140,7 +143,7 @@ def composed(
         *before,
         trust,
         *after,
-        Section("tables", "Tables", "".join(html.sheet(sheet, open_=not sheet.folded) for sheet in sheets)),
+        _tables_section(sheets),
         last,
     ]
     return Report(
@@ -151,6 +154,17 @@ def composed(
         plates=plates + more[0],
         sheets=(*sheets, trust_table, *more[1]),
     )
+
+
+def _tables_section(sheets: Sequence[Sheet]) -> Section:
+    shown = [sheet for sheet in sheets if len(sheet.columns[0].values) <= MOST_ROWS]
+    left = [
+        html.paragraph(f"{sheet.caption}: {len(sheet.columns[0].values):,} rows, left out to keep the page small. "
+        "The option --tables writes them.")
+        for sheet in sheets
+        if sheet not in shown
+    ]  # fmt: skip
+    return Section("tables", "Tables", "".join([*(html.sheet(each, open_=not each.folded) for each in shown), *left]))
 
 
 def _penalty_section(penalties: PenaltyPath, plates: Sequence[Plate], sheet: Sheet) -> Section:
@@ -167,7 +181,7 @@ def _course_section(plates: Sequence[Plate], evidence: Evidence) -> Section:
         + (f" {counted(left, 'further method')} left out, to keep the page small." if left else "")
     )
     drawn = (html.folded(each.title, html.plate(each, heading=""), open_=not each.folded) for each in plates)
-    return Section("course", "On the way", html.paragraph(says, "says") + "".join(drawn))
+    return Section("course", "During training", html.paragraph(says, "says") + "".join(drawn))
 
 
 def _about(evidence: Evidence) -> str:

@@ -67,7 +67,8 @@ def sheet(each: Sheet, *, open_: bool = True) -> str:
     table = tag("table", caption, tag("thead", head), tag("tbody", body), class_="sortable")
     scroll = tag("div", table, class_="scroll", tabindex="0", role="region", aria_labelledby=f"caption-{each.name}")
     inside = scroll + _downloads(each)
-    return folded(each.caption, inside, open_=False) if each.folded and not open_ else inside
+    inside = folded(each.caption, inside, open_=False) if each.folded and not open_ else inside
+    return inside if each.printed else tag("div", inside, class_="screen")
 
 
 def code(text: str) -> str:
@@ -86,7 +87,7 @@ def _cell(column: Column, value: object, shown: str, *, first: bool) -> str:
     sign = None
     if column.coloured and isinstance(value, float):
         sign = "gain" if shown.startswith("−") else "loss" if shown.startswith("+") else None
-    plain = "" if value is None or value != value else repr(value)
+    plain = "" if not isinstance(value, int | float) or value != value else f"{value:.9g}"
     return tag("td", words(shown), class_=" ".join(filter(None, ["number", sign])), data_v=plain)
 
 

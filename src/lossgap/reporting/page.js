@@ -29,7 +29,7 @@
   // Paper shows everything.
   let closed = [];
   addEventListener('beforeprint', () => {
-    closed = [...document.querySelectorAll('details:not([open])')];
+    closed = [...document.querySelectorAll(':not(.screen) > details:not([open])')];
     for (const each of closed) each.open = true;
   });
   addEventListener('afterprint', () => { for (const each of closed) each.open = false; });

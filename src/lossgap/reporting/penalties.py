@@ -14,6 +14,9 @@ from lossgap.tuning import Frontier, Rule, of_results
 FEWEST = 3
 """Fewer λ make no path."""
 
+SKEWED = 20
+"""Variances this many times apart are drawn on a logarithmic axis."""
+
 
 @dataclass(frozen=True)
 class Path:
@@ -103,10 +106,14 @@ def _against(path: Path, known: bool, width: float) -> Figure:
         marked["levelling down begins"] = place[path.turns]
     series = {"EAGLE": (across, up)}
     series |= {method.name: ([_beside(method, known)], [method.mean("gap_variance")]) for method in path.others}
+    # FedAvg's variance may be a hundred times that of a large λ: by themselves, the small ones could not be told apart.
+    variances = [value for _, ups in series.values() for value in ups]
+    skewed = min(variances) > 0 and max(variances) > SKEWED * min(variances)
     return charts.scatter(
         series,
         x="mean accuracy on validation rows" if known else f"mean loss, {path.unit}",
-        y="variance of the gaps",
+        y="variance of the gaps" + (", logarithmic" if skewed else ""),
+        log="y" if skewed else "",
         title=f"Variance of the gaps against {'accuracy' if known else 'mean loss'}",
         joined=["EAGLE"],
         names={"EAGLE": [f"λ = {point.penalty:g}" for point in points]},

@@ -121,14 +121,14 @@ def of_results(results: Sequence[Result], *, notes: Sequence[str] = ()) -> Evide
 
 
 def short_names(labels: Sequence[str], longest: int = 26) -> Mapping[str, str]:
-    """Labels such as `Eagle(gap_penalty=1, lag=0)`; long ones without the settings that all of their kind share."""
+    """Labels such as `Eagle(gap_penalty=1, lag=0)`; of long ones, the setting that tells them apart from their kind."""
     parts = {label: _parts(label) for label in labels}
     found = {}
     for label, (kind, settings) in parts.items():
         others = [own for each, (other, own) in parts.items() if other == kind and each != label]
-        differing = [s for s in settings if not others or any(s not in own for own in others)]
-        short = label if len(label) <= longest else f"{kind}({', '.join(differing)})" if differing else kind
-        found[label] = short
+        differing = [s for s in settings if any(s not in own for own in others)] or settings[:1]
+        rest = ["…"] if len(differing) < len(settings) else []
+        found[label] = label if len(label) <= longest else f"{kind}({', '.join([*differing, *rest])})"
     return found if len(set(found.values())) == len(found) else {label: label for label in labels}
 
 

@@ -7,7 +7,7 @@ from lossgap import charts
 from lossgap.charts import Figure
 from lossgap.charts.frame import Key
 
-WIDE, NARROW = 720, 340
+WIDE, NARROW = 880, 340
 """Charts are drawn for a desk and again for a phone: scaled down, their words could not be read."""
 
 

@@ -3,8 +3,10 @@
 import platform
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import lossgap
+from lossgap.algorithms import Algorithm
 from lossgap.reporting.html import code, paragraph, tag, words
 from lossgap.reporting.page import Section
 from lossgap.reporting.plain import Evidence
@@ -26,12 +28,11 @@ def settings_section(evidence: Evidence) -> Section:
         "Versions": versions(),
     }
     again = (
-        paragraph("To run it again, with `make_federation` giving the same clients for a seed:")
-        + code(program(evidence))
+        paragraph("To run it again, where make_federation(seed=…) gives the same clients:") + code(program(evidence))
         if len(trainings) == 1
         else ""
     )
-    return Section("settings", "Settings, to run it again", definitions(entries) + again)
+    return Section("settings", "Settings", definitions(entries) + again)
 
 
 def definitions(entries: dict[str, str]) -> str:
@@ -46,7 +47,7 @@ def described(training: Training) -> str:
 def program(evidence: Evidence) -> str:
     """Python that trains the same methods."""
     first = evidence.results[0][0]
-    methods = "".join(f"    lg.{own[0].algorithm},\n" for own in evidence.results)
+    methods = "".join(f"    {call(own[0].algorithm)},\n" for own in evidence.results)
     seeds = ", ".join(map(str, evidence.seeds)) + ("," if len(evidence.seeds) == 1 else "")
     changed = ", ".join(
         f"{f.name}={getattr(first.training, f.name)!r}"
@@ -62,6 +63,14 @@ def program(evidence: Evidence) -> str:
         ")\n"
         'lg.report(comparison, "report.html")'
     )
+
+
+def call(value: Any) -> str:
+    """A method as Python writes it, with what differs from its defaults."""
+    if not isinstance(value, Algorithm):
+        return repr(value)
+    changed = (f for f in fields(value) if getattr(value, f.name) != f.default)
+    return f"lg.{type(value).__name__}({', '.join(f'{f.name}={call(getattr(value, f.name))}' for f in changed)})"
 
 
 def versions() -> str:

@@ -11,6 +11,10 @@ from lossgap.tuning import Frontier
 Show = Callable[[float], str]
 
 
+MOST_PRINTED = 60
+"""Rows of the table of every client under every method."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Column:
     """Values with the way they are written."""
@@ -40,6 +44,7 @@ class Sheet:
     caption: str
     columns: tuple[Column, ...]
     folded: bool = False
+    printed: bool = True  # long tables would fill pages
 
     def values(self) -> Table:
         """In full, for a spreadsheet: means and deviations in columns of their own."""
@@ -147,7 +152,8 @@ def details_sheet(evidence: Evidence) -> Sheet:
         Column(name="against alone", values=tuple(client.standing for client, _ in rows)),
     ]
     caption = f"Every client under every method{_over(evidence)}"
-    return Sheet(name="details", caption=caption, columns=tuple(columns), folded=len(rows) > 12)
+    long = len(rows) > MOST_PRINTED
+    return Sheet(name="details", caption=caption, columns=tuple(columns), folded=len(rows) > 12, printed=not long)
 
 
 def path_sheet(frontier: Frontier, evidence: Evidence) -> Sheet:

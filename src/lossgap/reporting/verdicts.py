@@ -73,7 +73,11 @@ def _share(method: Method) -> str:
     bar = "".join(
         f'<span class="{CLASSES[kind]}" style="flex:{number}"></span>' for kind, _, number in counts if number
     )
-    figures = "".join(tag("span", f"{number} {verb}", class_=CLASSES[kind]) for kind, verb, number in counts)
+    figures = "".join(
+        tag("span", f"{number} {verb}", class_=CLASSES[kind])
+        for kind, verb, number in counts
+        if number or kind != "same"
+    )
     return tag("div", bar, class_="share", aria_hidden="true") + tag("p", figures, class_="counts")
 
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lossgap.charts.marks import shown
 from lossgap.metrics import INDIFFERENT, ClientRow
 from lossgap.reporting.plain import Evidence, Method
 from lossgap.table import listed
@@ -40,7 +39,10 @@ class Numbers:
 
 def variance(value: float) -> str:
     """Three digits, whatever the size."""
-    return shown(value)
+    if value != value:
+        return "–"
+    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.3g}" if value else "0"
+    return text.removesuffix(".").replace("-", "−")
 
 
 def percent(value: float) -> str:
