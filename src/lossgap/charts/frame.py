@@ -108,6 +108,8 @@ class Frame:
         for value, words in scale.spaced_ticks() if ticks is None else roomy(ticks, scale):
             x = scale(value)
             drawn.append(marks.segment((x, self.top), (x, self.bottom), "thin grid"))
+            if not words:
+                continue
             anchor: marks.Anchor = "middle"
             if x + marks.text_width(words) / 2 > self.right + MARGIN:
                 anchor = "end"
