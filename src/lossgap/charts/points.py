@@ -94,7 +94,7 @@ def _beside(at: marks.Point, words: str, frame: Frame, taken: list[Box]) -> str:
     if _covered(best, frame, taken):
         return ""
     taken.append(best)
-    return marks.text(best[0], best[3] - 4, words, "small faint")
+    return marks.text(best[0], best[3] - 4, words, "small faint halo")
 
 
 def _ringed(at: marks.Point, name: str, frame: Frame, taken: list[Box]) -> str:
@@ -105,7 +105,7 @@ def _ringed(at: marks.Point, name: str, frame: Frame, taken: list[Box]) -> str:
     leader = marks.segment(at, (min(max(at[0], best[0]), best[2]), (best[1] + best[3]) / 2), "thin ink")
     far = abs((best[1] + best[3]) / 2 - at[1]) > 20
     ring = f'<circle class="thin ink" stroke-width="2" cx="{marks.number(at[0])}" cy="{marks.number(at[1])}" r="8.5"/>'
-    return (leader if far else "") + ring + marks.text(best[0], best[3] - 3, name, "head")
+    return (leader if far else "") + ring + marks.text(best[0], best[3] - 3, name, "head halo")
 
 
 def _label_places(at: marks.Point, width: float) -> list[Box]:

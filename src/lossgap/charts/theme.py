@@ -31,6 +31,7 @@ RULES = """
 .chart text { font-family: system-ui, 'Segoe UI', 'Liberation Sans', 'DejaVu Sans', Arial, sans-serif; font-size: 12px }
 .chart .title { font-size: 15px; font-weight: 600 }
 .chart .head { font-weight: 600 }
+.chart .halo { paint-order: stroke; stroke-width: 4px; stroke-linejoin: round }
 .chart .small { font-size: 11px }
 .chart .line { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round }
 .chart .thin { fill: none; stroke: currentColor; stroke-width: 1 }
@@ -80,4 +81,5 @@ def _roles(colours: Mapping[str, str]) -> list[str]:
     roles = [f".chart .{name} {{ color: {colour} }}" for name, colour in colours.items()]
     words = (("text", "ink"), ("text.faint", "faint"), ("text.gain", "gain"), ("text.loss", "loss"))
     fills = [f".chart {name} {{ fill: {colours[role]} }}" for name, role in words]
-    return [*roles, *fills, f".chart .open {{ fill: {colours['paper']} }}"]
+    paper = [f".chart .open {{ fill: {colours['paper']} }}", f".chart .halo {{ stroke: {colours['paper']} }}"]
+    return [*roles, *fills, *paper]

@@ -146,7 +146,7 @@ def _along(path: Path, width: float) -> Figure:
         markers["levelling down begins"] = places[path.turns]
     return charts.lines(
         {name: (places, values) for name, values in curves.items()},
-        x="λ, logarithmic",
+        x="λ, logarithmic" + (", 0 set apart" if points[0].penalty == 0 else ""),
         y=f"loss gap, {path.unit}",
         title="Worst gap against λ",
         dotted=list(curves),

@@ -158,7 +158,8 @@ def _levelled(evidence: Evidence) -> list[str]:
     better = [m for m in evidence.methods if (m.gaps.mean(axis=0) < even.gaps.mean(axis=0) - INDIFFERENT).all()]
     if not better:
         return []
-    return [f"But {even.name} levels down: under {better[0].name} every single client is better off."]
+    best = min(better, key=lambda method: method.mean("mean_gap"))
+    return [f"But {even.name} levels down: under {best.name} every single client is better off."]
 
 
 def counted(number: int, noun: str) -> str:
