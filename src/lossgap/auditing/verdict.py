@@ -12,10 +12,10 @@ from lossgap.disk import whole_file
 from lossgap.errors import is_positive, require
 from lossgap.metrics import INDIFFERENT, ClientRow
 from lossgap.reporting.compose import SOLO_ERROR, Report, composed
-from lossgap.reporting.html import code, paragraph
+from lossgap.reporting.html import code, definitions, paragraph
 from lossgap.reporting.page import Section
 from lossgap.reporting.plain import Evidence, Method
-from lossgap.reporting.settings import definitions, versions
+from lossgap.reporting.settings import versions
 from lossgap.reporting.trust import Doubt, MethodDoubt, order_sentences
 from lossgap.reporting.words import Numbers, counted, takeaways, who
 

@@ -1,6 +1,8 @@
 """Points of two measures against each other, such as a frontier."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 
 from lossgap.charts import marks
 from lossgap.charts.figure import Figure
@@ -60,6 +62,7 @@ def scatter(
         placed = _placed(points, across, up)
         if name in joined:
             parts.append(marks.path([at for _, at in placed], line_class(i).replace("line", "thin")))
+            taken += _on_the_way([at for _, at in placed])
         for number, at in placed:
             values = f"{x} {marks.shown(float(points[0][number]))}, {y} {marks.shown(float(points[1][number]))}"
             label = f"{name} {names[name][number]}" if name in names else name
@@ -85,6 +88,17 @@ def _placed(points: tuple[Values, Values], across: Scale, up: Scale) -> list[tup
         for number, (a, b) in enumerate(zip(*points, strict=True))
         if across.shows(float(a)) and up.shows(float(b))
     ]
+
+
+def _on_the_way(points: Sequence[marks.Point]) -> list[Box]:
+    """Small boxes along a joining line, which labels should not cover."""
+    boxes = []
+    for (ax, ay), (bx, by) in pairwise(points):
+        length = math.hypot(bx - ax, by - ay)
+        for step in range(12, int(length) - 11, 6):
+            x, y = ax + (bx - ax) * step / length, ay + (by - ay) * step / length
+            boxes.append((x - 2, y - 2, x + 2, y + 2))
+    return boxes
 
 
 def _beside(at: marks.Point, words: str, frame: Frame, taken: list[Box]) -> str:

@@ -1,13 +1,17 @@
 """Elements of a page. What comes from data is escaped here, and nowhere else."""
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import repeat
 
 from lossgap.charts.frame import Key
 from lossgap.reporting.plates import Plate
 from lossgap.reporting.sheets import Column, Sheet
+
+
+MANY = 3
+"""So many columns that need a word get a list of them."""
 
 
 def tag(name: str, *inside: str, **attributes: str | None) -> str:
@@ -66,9 +70,14 @@ def sheet(each: Sheet, *, open_: bool = True) -> str:
     caption = f"{tag('caption', words(each.caption), id=f'caption-{each.name}')}"
     table = tag("table", caption, tag("thead", head), tag("tbody", body), class_="sortable")
     scroll = tag("div", table, class_="scroll", tabindex="0", role="region", aria_labelledby=f"caption-{each.name}")
-    inside = scroll + _downloads(each)
+    inside = scroll + _downloads(each) + _meanings(columns)
     inside = folded(each.caption, inside, open_=False) if each.folded and not open_ else inside
     return inside if each.printed else tag("div", inside, class_="screen")
+
+
+def definitions(entries: Mapping[str, str]) -> str:
+    """Names and what stands behind them; nothing for an empty one."""
+    return tag("dl", *(tag("dt", words(name)) + tag("dd", words(value)) for name, value in entries.items() if value))
 
 
 def code(text: str) -> str:
@@ -89,6 +98,12 @@ def _cell(column: Column, value: object, shown: str, *, first: bool) -> str:
         sign = "gain" if shown.startswith("−") else "loss" if shown.startswith("+") else None
     plain = "" if not isinstance(value, int | float) or value != value else f"{value:.9g}"
     return tag("td", words(shown), class_=" ".join(filter(None, ["number", sign])), data_v=plain)
+
+
+def _meanings(columns: Sequence[Column]) -> str:
+    """What the columns mean, where several need it; gaps under each method do not."""
+    explained = {column.name: column.explained for column in columns if column.explained and not column.coloured}
+    return folded("What the columns mean", definitions(explained), open_=False) if len(explained) >= MANY else ""
 
 
 def _downloads(each: Sheet) -> str:

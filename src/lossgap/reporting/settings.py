@@ -7,7 +7,7 @@ from typing import Any
 
 import lossgap
 from lossgap.algorithms import Algorithm
-from lossgap.reporting.html import code, paragraph, tag, words
+from lossgap.reporting.html import code, definitions, paragraph
 from lossgap.reporting.page import Section
 from lossgap.reporting.plain import Evidence
 from lossgap.result import Result
@@ -33,10 +33,6 @@ def settings_section(evidence: Evidence) -> Section:
         else ""
     )
     return Section("settings", "Settings", definitions(entries) + again)
-
-
-def definitions(entries: dict[str, str]) -> str:
-    return tag("dl", *(tag("dt", words(name)) + tag("dd", words(value)) for name, value in entries.items() if value))
 
 
 def described(training: Training) -> str:

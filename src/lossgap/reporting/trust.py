@@ -82,7 +82,8 @@ EXPLAINED = (
     "ones, so an error in them moves a client's gap alike under every method, and how two variances differ follows "
     "from the errors by a formula: what is said here holds for every error up to that size, nothing was sampled. "
     f"The interval over clients is a percentile bootstrap ({RESAMPLES:,} draws of as many clients, with replacement): "
-    "how far the variance would move with other clients of the same kind. With few clients it is too short."
+    "how far the variance would move with other clients of the same kind. With few clients it is too short. Neither "
+    "covers chance in the rows that losses are measured on."
 )
 
 
