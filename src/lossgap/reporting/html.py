@@ -9,7 +9,6 @@ from lossgap.charts.frame import Key
 from lossgap.reporting.plates import Plate
 from lossgap.reporting.sheets import Column, Sheet
 
-
 MANY = 3
 """So many columns that need a word get a list of them."""
 
