@@ -270,6 +270,11 @@ class TestCommand:
         assert len(lg.report([first, rest]).evidence.methods) == 4
         assert len(lg.report([made[0], str(rest)]).evidence.methods) == 4
 
+    def test_what_is_still_being_written_is_left_alone(self, tmp_path):
+        folder = saved(results(3), tmp_path / "runs")
+        results(3)[0].save(folder / ".FedAvg-seed-0-1a2b3c4d")
+        assert len(lg.report(folder).evidence.methods) == 4
+
     def test_a_store_becomes_a_page(self, tmp_path):
         federation, training = lg.datasets.two_clients(rows=20), lg.Training(rounds=3)
         store = lg.Store(tmp_path / "store")

@@ -17,7 +17,8 @@ def read_runs(folder: Path) -> tuple[list[Result], list[str]]:
         return [load(folder)], []
     if (folder / CARD).is_file():
         return _stored(folder)
-    inside = sorted(path.parent for path in folder.glob(f"*/{DESCRIPTION}")) if folder.is_dir() else []
+    # [!.]: what another process is writing at this moment has a name with a dot.
+    inside = sorted(path.parent for path in folder.glob(f"[!.]*/{DESCRIPTION}")) if folder.is_dir() else []
     if not inside:
         there = "holds no saved result" if folder.is_dir() else "is no folder"
         raise FileError(
