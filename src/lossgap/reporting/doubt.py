@@ -106,7 +106,8 @@ def _pull(gaps: np.ndarray, middle: float, error: float) -> np.ndarray:
 
 
 def _largest(gaps: np.ndarray, error: float) -> float:
-    ordered, count = np.sort(gaps), len(gaps)
-    down = np.arange(count) < np.arange(1, count)[:, None]  # [parting, client]
-    moved: np.ndarray = ordered + np.where(down, -error, error)
-    return float(moved.var(axis=1, ddof=1).max())
+    count, ordered = len(gaps), np.sort(gaps) - gaps.mean()
+    down, low_sums = np.arange(1, count), np.cumsum(ordered)[:-1]  # so many move down, and what they sum to
+    sums = error * (count - 2 * down)
+    squares = (ordered**2).sum() + count * error**2 - 4 * error * low_sums
+    return float((squares - sums**2 / count).max() / (count - 1))
