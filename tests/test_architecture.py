@@ -28,6 +28,8 @@ FLOORS = [
     ("learners",),
     ("comparison", "tuning"),
     ("store", "picture", "arguments"),
+    ("reporting",),
+    ("auditing",),
     ("paper",),
     ("config",),
     ("cli",),

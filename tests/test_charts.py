@@ -42,6 +42,16 @@ def drawn(kind: str, clients: int = 10, width: float = 720) -> charts.Figure:
     if kind == "grouped dumbbells":
         rows = {n: {m: (1 + k, 1 + k + gaps[m][k]) for m in METHODS} for k, n in enumerate(names)}
         return charts.dumbbells(rows, x=gap, title="Changes", width=width)
+    if kind == "drops":
+        return charts.drops(
+            {n: (1 + k / 9, 1 + k / 8 - 0.1) for k, n in enumerate(names)}, x="clients", y=gap, width=width
+        )
+    if kind == "boxes with sides":
+        return charts.boxes(gaps, x=gap, title="Gaps", sides=("gains by joining", "loses"), width=width)
+    if kind == "ticks":
+        ticks = [(k, f"λ {k}") for k in range(clients)]
+        curve = {"a": (range(clients), range(clients))}
+        return charts.lines(curve, x="λ", y=gap, ticks=ticks, dotted=["a"], width=width)
     if kind == "bars":
         return charts.bars({n: k - 2.5 for k, n in enumerate(names)}, x=gap, title="Bars", width=width)
     parts = [f"digit {d}" for d in range(10)]
@@ -49,7 +59,18 @@ def drawn(kind: str, clients: int = 10, width: float = 720) -> charts.Figure:
     return charts.stacked_bars(rows, parts=parts, x="rows", title="Labels", width=width)
 
 
-KINDS = ["lines", "scatter", "boxes", "dumbbells", "grouped dumbbells", "bars", "stacked bars"]
+KINDS = [
+    "lines",
+    "ticks",
+    "scatter",
+    "boxes",
+    "boxes with sides",
+    "drops",
+    "dumbbells",
+    "grouped dumbbells",
+    "bars",
+    "stacked bars",
+]
 everywhere = pytest.mark.parametrize(
     ("kind", "clients", "width"), list(itertools.product(KINDS, (1, 3, 10, 100), (340, 720)))
 )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Term,
         Udj,
     )
+    from lossgap.auditing import Audit, audit
     from lossgap.comparison import Comparison, compare
     from lossgap.errors import DataError, DataWarning, DivergedError, FileError, LossgapError, SettingError
     from lossgap.experiment import train, train_many
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lossgap.learners.streaming import train_streaming
     from lossgap.learners.training import train_learners
     from lossgap.models import Model
+    from lossgap.reporting import Report, report
     from lossgap.result import Result
     from lossgap.skew import Skew
     from lossgap.solo import Solo, train_solo
@@ -65,8 +67,10 @@ _MODULES = {
         "Udj",
     ),
     "lossgap.errors": ("DataError", "DataWarning", "DivergedError", "FileError", "LossgapError", "SettingError"),
+    "lossgap.auditing": ("Audit", "audit"),
     "lossgap.comparison": ("Comparison", "compare"),
     "lossgap.experiment": ("train", "train_many"),
+    "lossgap.reporting": ("Report", "report"),
     "lossgap.result": ("Result",),
     "lossgap.federation": ("Client", "Federation", "Split"),
     "lossgap.learners.streaming": ("train_streaming",),
@@ -85,6 +89,7 @@ __all__ = [
     "AFL",
     "QFFL",
     "Algorithm",
+    "Audit",
     "Client",
     "Comparison",
     "DataError",
@@ -107,6 +112,7 @@ __all__ = [
     "MaxFL",
     "Model",
     "PropFair",
+    "Report",
     "Result",
     "SettingError",
     "Skew",
@@ -116,12 +122,14 @@ __all__ = [
     "Term",
     "Training",
     "Udj",
+    "audit",
     "compare",
     "datasets",
     "frontier",
     "load",
     "models",
     "partition",
+    "report",
     "skew",
     "theory",
     "train",

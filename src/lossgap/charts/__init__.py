@@ -7,7 +7,7 @@ Every chart takes its data by name. Names keep their order, and with it their co
 """
 
 from lossgap.charts.bars import bars, stacked_bars
-from lossgap.charts.changes import dumbbells
+from lossgap.charts.changes import drops, dumbbells
 from lossgap.charts.distributions import boxes
 from lossgap.charts.figure import Figure
 from lossgap.charts.grids import grid
@@ -15,4 +15,4 @@ from lossgap.charts.lines import lines
 from lossgap.charts.points import scatter
 from lossgap.charts.theme import page_style
 
-__all__ = ["Figure", "bars", "boxes", "dumbbells", "grid", "lines", "page_style", "scatter", "stacked_bars"]
+__all__ = ["Figure", "bars", "boxes", "drops", "dumbbells", "grid", "lines", "page_style", "scatter", "stacked_bars"]

@@ -13,6 +13,9 @@ from lossgap.errors import require
 
 MOST_KEYS = 12
 
+Colour = tuple[str, str]
+"""A class with a colour, or a class and a colour of its own."""
+
 
 def bars(
     values: Mapping[str, float],
@@ -60,6 +63,7 @@ def stacked_bars(
     x: str,
     title: str = "",
     shares: bool = False,
+    roles: Sequence[str] = (),
     width: float = WIDTH,
 ) -> Figure:
     """A bar per name made of parts, such as the labels of each client's rows.
@@ -68,6 +72,7 @@ def stacked_bars(
         rows: one amount per part, by name.
         parts: what the parts are; up to eight have colours of their own, more run from dark to light in their order.
         shares: draw every bar at full length, so that mixtures compare.
+        roles: the colour's role of each part, such as "gain", in place of colours in order.
     """
     amounts = {name: [float(v) for v in each] for name, each in rows.items()}
     for name, each in amounts.items():
@@ -77,10 +82,11 @@ def stacked_bars(
             "Give one finite amount ≥ 0 per part.",
         )
     names = list(amounts)
+    colours = [(f"fill {role}", "") for role in roles] or [_colour(i, len(parts)) for i in range(len(parts))]
 
     def draw(number: int, middle: float, across: Scale) -> str:
         each = amounts[names[number]]
-        return _stack(names[number], each, parts, middle, across, (sum(each) or 1) if shares else 1)
+        return _stack(names[number], each, parts, colours, middle, across, (sum(each) or 1) if shares else 1)
 
     totals = [1.0] if shares else [sum(each) for each in amounts.values()]
     dense = len(names) > 30
@@ -91,19 +97,27 @@ def stacked_bars(
         x=x,
         title=title,
         description=f"{x} by {', '.join(parts)}. " + "; ".join(f"{n}: {_listed(each)}" for n, each in amounts.items()),
-        keys=_keys(parts),
+        keys=_keys(parts, colours),
         width=width,
         row_height=15 if dense else 24,
         right=MARGIN,
     )
 
 
-def _stack(name: str, each: Sequence[float], parts: Sequence[str], middle: float, across: Scale, unit: float) -> str:
+def _stack(
+    name: str,
+    each: Sequence[float],
+    parts: Sequence[str],
+    colours: Sequence[Colour],
+    middle: float,
+    across: Scale,
+    unit: float,
+) -> str:
     drawn, done = [], 0.0
     for number, amount in enumerate(each):
         if amount:
             start, end = across(done / unit), across((done + amount) / unit)
-            kind, colour = _colour(number, len(parts))
+            kind, colour = colours[number]
             gap = 0.6 if end - start > 2 else 0
             says = f"{name}, {parts[number]}: {marks.shown(amount)}"
             drawn.append(marks.box(start, middle - 6, end - start - gap, 12, kind, says, colour))
@@ -111,16 +125,16 @@ def _stack(name: str, each: Sequence[float], parts: Sequence[str], middle: float
     return "".join(drawn)
 
 
-def _colour(number: int, parts: int) -> tuple[str, str]:
+def _colour(number: int, parts: int) -> Colour:
     """A class with a colour, or a colour of its own."""
     return (f"fill {series_class(number)}", "") if parts <= SERIES else ("fill", in_order(number, parts))
 
 
-def _keys(parts: Sequence[str]) -> list[Key]:
+def _keys(parts: Sequence[str], colours: Sequence[Colour]) -> list[Key]:
     """All parts, or the first, the last and some between."""
     every = -(-len(parts) // MOST_KEYS)
     chosen = [i for i in range(len(parts)) if i % every == 0 or i == len(parts) - 1]
-    return [Key(parts[i], marks.box(-6, -6, 12, 12, *_sample(*_colour(i, len(parts))))) for i in chosen]
+    return [Key(parts[i], marks.box(-6, -6, 12, 12, *_sample(*colours[i]))) for i in chosen]
 
 
 def _sample(kind: str, colour: str) -> tuple[str, str, str]:

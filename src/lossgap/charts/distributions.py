@@ -4,13 +4,20 @@ import math
 from collections.abc import Mapping, Sequence
 
 from lossgap.charts import marks
+from lossgap.charts.changes import role, shape
 from lossgap.charts.figure import Figure
 from lossgap.charts.frame import WIDTH, series_class
-from lossgap.charts.rows import Row, row_chart
+from lossgap.charts.rows import Row, Sides, row_chart
 from lossgap.charts.scale import Scale, shows
 
 CROWD = 60
 """With more points than this, a row's points are small."""
+
+MOST_SAYING = 300
+"""With more points than this, a row's points do not answer a pointer: the picture would get too large."""
+
+MOST_POINTS = 4000
+"""Of more points than this, a row shows some, evenly over their order."""
 
 
 def boxes(
@@ -20,6 +27,8 @@ def boxes(
     title: str = "",
     log: bool = False,
     names: Sequence[str] = (),
+    sides: Sides | None = None,
+    indifferent: float = 0.0,
     width: float = WIDTH,
 ) -> Figure:
     """A row per name: a box from quartile to quartile with the median, and every value as a point.
@@ -28,6 +37,8 @@ def boxes(
         groups: values by name.
         x: what the values are, with units.
         names: what each point of a row is, such as clients, shown when a reader points at it.
+        sides: what values below and above zero mean, such as ("gains", "loses"): points are then circles or diamonds
+            by their side, and grey dots within `indifferent` of zero.
     """
     kept = {name: [float(v) for v in values] for name, values in groups.items()}
     labels = list(kept)
@@ -36,19 +47,23 @@ def boxes(
         values = kept[labels[number]]
         kind, usable = series_class(number), sorted(v for v in values if shows(v, log))
         size = 0.55 if len(values) > CROWD else 0.8
+        drawn_box = _box(usable, middle, across, "faint" if sides else kind)
+        if len(values) > MOST_SAYING:
+            return "\n".join([drawn_box, *_dust(values, middle, across, indifferent if sides else None, kind)])
         points = [
             marks.dot(
                 (across(v), middle + _scatter(i, len(values)) * 9),
-                f"fill {kind}",
+                f"fill {role(v, indifferent) if sides else kind}",
                 f"{names[i] if names else labels[number]}: {marks.shown(v)}",
                 scale=size,
+                shape=shape(v, indifferent) if sides else 0,
             )
             for i, v in enumerate(values)
             if shows(v, log)
         ]
-        return "\n".join([_box(usable, middle, across, kind), *points])
+        return "\n".join([drawn_box, *points])
 
-    everything = [v for values in kept.values() for v in values]
+    everything = [v for values in kept.values() for v in values] + ([0.0] if sides else [])
     return row_chart(
         [Row(name) for name in labels],
         draw,
@@ -59,6 +74,8 @@ def boxes(
         width=width,
         row_height=34,
         log=log,
+        room=0.03,
+        sides=sides,
     )
 
 
@@ -79,6 +96,16 @@ def _box(ordered: Sequence[float], middle: float, across: Scale, kind: str) -> s
     )
     inner = marks.box(first, middle - 12, third - first, 24, f"band {kind}")
     return whiskers + inner + marks.segment((median, middle - 12), (median, middle + 12), f"line {kind}")
+
+
+def _dust(values: Sequence[float], middle: float, across: Scale, indifferent: float | None, kind: str) -> list[str]:
+    """A row's points without names, one element per colour; `indifferent` None is a single colour."""
+    kept = [(i, v) for i, v in enumerate(values) if shows(v, across.log)][:: -(-len(values) // MOST_POINTS)]
+    by_kind: dict[str, list[marks.Point]] = {}
+    for i, v in kept:
+        colour = kind if indifferent is None else role(v, indifferent)
+        by_kind.setdefault(colour, []).append((across(v), middle + _scatter(i, len(values)) * 9))
+    return [marks.dust(points, colour) for colour, points in by_kind.items()]
 
 
 def _scatter(number: int, count: int) -> float:

@@ -1,5 +1,6 @@
 """What every chart with axes shares: title, legend, paper, ticks, labels."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,21 @@ class Key:
     sample: str  # SVG around (0, 0), at most 22 wide
 
 
+Tick = tuple[float, str]
+
+
+def roomy(ticks: Sequence[Tick], scale: Scale) -> list[Tick]:
+    """The given ticks, those without words whose label would touch the next."""
+    kept: list[Tick] = []
+    free = math.inf  # the left end of the label to the right
+    for value, words in reversed(ticks):
+        place, half = scale(value), marks.text_width(words) / 2
+        fits = place + half + 8 <= free
+        free = place - half if fits else free
+        kept.append((value, words if fits else ""))
+    return kept[::-1]
+
+
 def series_class(number: int) -> str:
     return f"s{number % SERIES}"
 
@@ -33,6 +49,11 @@ def line_class(number: int) -> str:
 
 def line_key(name: str, number: int) -> Key:
     return Key(name, marks.segment((-10, 0), (10, 0), line_class(number)))
+
+
+def quiet_key(name: str) -> Key:
+    """For the many behind the few."""
+    return Key(name, marks.segment((-10, 0), (10, 0), "thin quiet"))
 
 
 def dot_key(name: str, number: int, shape: int | None = None) -> Key:
@@ -81,12 +102,14 @@ class Frame:
     top: float
     bottom: float
 
-    def horizontal_axis(self, scale: Scale, label: str) -> str:
+    def horizontal_axis(self, scale: Scale, label: str, ticks: Sequence[Tick] | None = None) -> str:
         """Ticks and a label below, lines of the grid upwards."""
         drawn = []
-        for value, words in scale.spaced_ticks():
+        for value, words in scale.spaced_ticks() if ticks is None else roomy(ticks, scale):
             x = scale(value)
             drawn.append(marks.segment((x, self.top), (x, self.bottom), "thin grid"))
+            if not words:
+                continue
             anchor: marks.Anchor = "middle"
             if x + marks.text_width(words) / 2 > self.right + MARGIN:
                 anchor = "end"

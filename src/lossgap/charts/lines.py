@@ -12,6 +12,7 @@ from lossgap.charts.frame import (
     PAD,
     WIDTH,
     Frame,
+    Tick,
     finished,
     heading,
     line_class,
@@ -35,6 +36,10 @@ def lines(
     markers: Mapping[str, float] | None = None,
     levels: Mapping[str, float] | None = None,
     quiet: Collection[str] = (),
+    dotted: Collection[str] = (),
+    ticks: Sequence[Tick] | None = None,
+    limits: Values = (),
+    legend: bool = True,
     width: float = WIDTH,
     height: float = HEIGHT,
 ) -> Figure:
@@ -48,26 +53,31 @@ def lines(
         markers: vertical lines, by what they mean.
         levels: horizontal lines, by what they mean.
         quiet: names drawn thin and grey, without an entry in the legend: the many behind the few.
+        dotted: names with a dot at every point, as where each is a run of its own.
+        ticks: what to write below which places, in place of round numbers.
+        limits: values that the vertical axis must reach, so that several pictures have the same.
+        legend: whether to say which curve is which; False where the page around the picture does.
         width, height: of the plot with its labels; legend and title add to the height.
     """
     bands, markers, levels = bands or {}, markers or {}, levels or {}
     xs = [float(v) for name in series for v in series[name][0]] + list(markers.values())
     ys = [float(v) for name in series for v in series[name][1]] + list(levels.values())
-    ys += [float(v) for band in bands.values() for side in band for v in side]
+    ys += [float(v) for band in bands.values() for side in band for v in side] + [float(v) for v in limits]
     loud = [name for name in series if name not in quiet]
-    head, top = heading(
-        title, [line_key(name, i) for i, name in enumerate(loud)] if len(loud) > 1 or quiet else [], width
-    )
+    keys = [line_key(name, i) for i, name in enumerate(loud)] if legend and (len(loud) > 1 or quiet) else []
+    head, top = heading(title, keys, width)
     frame, across, up = framed(
-        xs, ys, log, top=top + (LINE + 4 if y else 0) + LINE * len(markers), width=width, height=height
+        xs, ys, log, top=top + (LINE + 10 if y else 0) + LINE * len(markers), width=width, height=height
     )
-    parts = [head, frame.vertical_axis(up.ticks(6), up, ""), frame.horizontal_axis(across, x)]
+    parts = [head, frame.vertical_axis(up.ticks(6), up, ""), frame.horizontal_axis(across, x, ticks)]
     parts.append(marks.text(PAD, top + LINE - 4, y) if y else "")
     parts += [_curve(series[name], across, up, "thin quiet", name) for name in quiet if name in series]
     for i, name in enumerate(loud):
         if name in bands:
             parts.append(_band(series[name][0], bands[name], across, up, f"band {series_class(i)}"))
         parts.append(_curve(series[name], across, up, line_class(i), name))
+        if name in dotted:
+            parts += _dots(series[name], across, up, f"fill {series_class(i)}", name, i)
     parts += [upright(frame, across, value, name, row) for row, (name, value) in enumerate(markers.items())]
     parts += [level(frame, up, value, name) for name, value in levels.items()]
     return finished(
@@ -75,10 +85,12 @@ def lines(
     )
 
 
-def framed(xs: Values, ys: Values, log: Log, *, top: float, width: float, height: float) -> tuple[Frame, Scale, Scale]:
+def framed(
+    xs: Values, ys: Values, log: Log, *, top: float, width: float, height: float, room: float = 0.0
+) -> tuple[Frame, Scale, Scale]:
     """The inner rectangle, with room for the labels of the vertical axis, and both scales."""
     bottom = top + max(120.0, height - 80)
-    up = Scale.around(ys, bottom, top, log="y" in log, what="y")
+    up = Scale.around(ys, bottom, top, log="y" in log, room=room, what="y")
     left = PAD + 10 + max(marks.text_width(words) for _, words in up.ticks(6))
     across = Scale.around(xs, left, width - MARGIN, log="x" in log, tight=True, what="x")
     return Frame(left, width - MARGIN, top, bottom), across, up
@@ -111,6 +123,14 @@ def _curve(points: tuple[Values, Values], across: Scale, up: Scale, kind: str, n
         placed = thinned([(across(a), up(b)) for a, b in run])
         drawn.append(marks.path(placed, kind, name) if len(placed) > 1 else marks.dot(placed[0], f"fill {kind}", name))
     return "\n".join(drawn)
+
+
+def _dots(points: tuple[Values, Values], across: Scale, up: Scale, kind: str, name: str, number: int) -> list[str]:
+    return [
+        marks.dot((across(a), up(b)), kind, f"{name}: {marks.shown(b)}", shape=number, scale=0.8)
+        for run in _runs(points, across, up)
+        for a, b in run
+    ]
 
 
 def _runs(points: tuple[Values, Values], across: Scale, up: Scale) -> list[list[marks.Point]]:

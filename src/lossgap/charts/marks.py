@@ -76,6 +76,17 @@ def area(upper: Sequence[Point], lower: Sequence[Point], kind: str) -> str:
     return f'<path class="{kind}" d="{outline([*upper, *reversed(lower)])}z"/>'
 
 
+def dust(points: Sequence[Point], kind: str) -> str:
+    """Many dots as one element: small files, no answer to a pointer."""
+    placed = "".join(f"M{number(x)} {number(y)}h.01" for x, y in points)
+    return f'<path class="dust {kind}" d="{placed}"/>' if points else ""
+
+
+def segments(ends: Sequence[tuple[Point, Point]], kind: str) -> str:
+    """Many lines as one element."""
+    return f'<path class="{kind}" d="{"".join(map(outline, ends))}"/>' if ends else ""
+
+
 def segment(start: Point, end: Point, kind: str) -> str:
     return f'<path class="{kind}" d="{outline([start, end])}"/>'
 

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 from lossgap.charts import marks
 from lossgap.charts.figure import Figure
-from lossgap.charts.frame import MARGIN, PAD, Frame, Key, finished, heading
+from lossgap.charts.frame import LINE, MARGIN, PAD, Frame, Key, finished, heading
 from lossgap.charts.scale import Scale
 
 SHARE_OF_NAMES = 0.38
 """Of the width, at most so much for names."""
+
+Sides = tuple[str, str]
 
 Draw = Callable[[int, float, Scale], str]
 """Draws a row, given its number, the height of its middle and the scale."""
@@ -36,20 +38,36 @@ def row_chart(
     row_height: float,
     log: bool = False,
     right: float = MARGIN,
+    room: float = 0.0,
+    sides: Sides | None = None,
 ) -> Figure:
-    """Rows on a common axis. `right` is room for what rows write behind their marks."""
+    """Rows on a common axis. `right` is room for what rows write behind their marks, `sides` what the two sides of
+    zero mean."""
     head, top = heading(title, keys, width)
+    top += LINE if sides else 0
     widest = max((marks.text_width(row.name) for row in rows if not row.head), default=0)
     names = min(widest, width * SHARE_OF_NAMES)
     left, bottom = PAD + names + 10, top + 4 + len(rows) * row_height
     frame = Frame(left, width - right, top + 4, bottom)
-    across = Scale.around(values, left, frame.right, log=log, what=x or "values")
+    across = Scale.around(values, left, frame.right, log=log, room=room, what=x or "values")
     parts = [head, frame.horizontal_axis(across, x), _zero(frame, across)]
+    parts.append(_sides(sides, frame, across) if sides else "")
     for number, row in enumerate(rows):
         middle = frame.top + (number + 0.5) * row_height
         parts.append(_name(row, middle, left - 8, names))
         parts.append("" if row.head else draw(number, middle, across))
     return finished(parts, width=width, height=bottom + (42 if x else 24), title=title, description=description)
+
+
+def _sides(sides: Sides, frame: Frame, across: Scale) -> str:
+    """What the sides of zero mean, above the frame, as far as there is room for words."""
+    zero, drawn = min(max(across(0), frame.left), frame.right), []
+    left, right = f"← {sides[0]}", f"{sides[1]} →"
+    if zero - 6 - marks.text_width(left, 11) >= PAD:
+        drawn.append(marks.text(zero - 6, frame.top - 5, left, "small gain", "end"))
+    if zero + 6 + marks.text_width(right, 11) <= frame.right + MARGIN - 4:
+        drawn.append(marks.text(zero + 6, frame.top - 5, right, "small loss"))
+    return "".join(drawn)
 
 
 def _zero(frame: Frame, across: Scale) -> str:

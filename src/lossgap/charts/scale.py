@@ -24,9 +24,17 @@ class Scale:
 
     @classmethod
     def around(
-        cls, values: Numbers, start: float, end: float, *, log: bool = False, tight: bool = False, what: str = "values"
+        cls,
+        values: Numbers,
+        start: float,
+        end: float,
+        *,
+        log: bool = False,
+        tight: bool = False,
+        room: float = 0.0,
+        what: str = "values",
     ) -> "Scale":
-        """Room for every finite value; ends at ticks unless `tight`."""
+        """Room for every finite value; ends at ticks unless `tight`, or `room` leaves a share free at both ends."""
         usable = [value for value in values if shows(value, log)]
         require(
             usable,
@@ -40,6 +48,9 @@ class Scale:
             low, high = low - (abs(low) * 0.1 or 1), high + (abs(high) * 0.1 or 1)
         if tight:
             return cls(low, high, start, end)
+        if room:
+            free = room * (high - low)
+            return cls(low if low == 0 else max(0, low - free) if low > 0 else low - free, high + free, start, end)
         step = _step(low, high, 6)
         return cls(math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step, start, end)
 

@@ -31,11 +31,13 @@ RULES = """
 .chart text { font-family: system-ui, 'Segoe UI', 'Liberation Sans', 'DejaVu Sans', Arial, sans-serif; font-size: 12px }
 .chart .title { font-size: 15px; font-weight: 600 }
 .chart .head { font-weight: 600 }
+.chart .halo { paint-order: stroke; stroke-width: 4px; stroke-linejoin: round }
 .chart .small { font-size: 11px }
 .chart .line { fill: none; stroke: currentColor; stroke-width: 2; stroke-linejoin: round }
 .chart .thin { fill: none; stroke: currentColor; stroke-width: 1 }
 .chart .dash { stroke-dasharray: 5 4 }
 .chart .dots { stroke-dasharray: 2 3 }
+.chart .dust { fill: none; stroke: currentColor; stroke-width: 4; stroke-linecap: round }
 .chart .fill { fill: currentColor }
 .chart .band { fill: currentColor; fill-opacity: 0.18 }
 .chart .open { stroke: currentColor; stroke-width: 2 }
@@ -77,5 +79,7 @@ def _variables(colours: Mapping[str, str]) -> str:
 
 def _roles(colours: Mapping[str, str]) -> list[str]:
     roles = [f".chart .{name} {{ color: {colour} }}" for name, colour in colours.items()]
-    fills = [f".chart {name} {{ fill: {colours[role]} }}" for name, role in (("text", "ink"), ("text.faint", "faint"))]
-    return [*roles, *fills, f".chart .open {{ fill: {colours['paper']} }}"]
+    words = (("text", "ink"), ("text.faint", "faint"), ("text.gain", "gain"), ("text.loss", "loss"))
+    fills = [f".chart {name} {{ fill: {colours[role]} }}" for name, role in words]
+    paper = [f".chart .open {{ fill: {colours['paper']} }}", f".chart .halo {{ stroke: {colours['paper']} }}"]
+    return [*roles, *fills, *paper]

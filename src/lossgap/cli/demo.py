@@ -20,7 +20,7 @@ import click
 def command(seed: int, methods: str, out: Path) -> None:
     """The paper's three synthetic clients under four methods, or all: who gains, who loses."""
     import lossgap as lg
-    from lossgap.cli.output import check_folders, show_comparison
+    from lossgap.cli.output import check_folders, show_comparison, write_report
 
     click.echo("Three clients, two classes: easy for client 0, hard for client 1, nearly hopeless for client 2.")
     click.echo("A gap is the loss of the shared model minus the best loss that the client reaches alone.\n")
@@ -30,4 +30,6 @@ def command(seed: int, methods: str, out: Path) -> None:
         chosen += [lg.FedMGDA(), lg.FedFV(), lg.FedDGGA(), lg.Focus(), lg.Ditto()]
     check_folders(out, chosen, [seed])
     training = lg.Training(rounds=2000, step_size=0.5)
-    show_comparison(lg.compare(lg.datasets.synthetic, lg.models.linear(), chosen, training, seeds=(seed,)), out)
+    comparison = lg.compare(lg.datasets.synthetic, lg.models.linear(), chosen, training, seeds=(seed,))
+    show_comparison(comparison, out)
+    write_report(lg.report(comparison), out.with_name(f"{out.name}.html"))

@@ -1,15 +1,16 @@
 """What several commands print and where they write."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from lossgap.algorithms import Algorithm
     from lossgap.comparison import Comparison
+    from lossgap.reporting import Report
 
 
 def show_comparison(comparison: "Comparison", out: Path) -> None:
@@ -42,3 +43,22 @@ def folder_of(out: Path, method: "Algorithm", seed: int) -> Path:
     """A folder that a person recognises: the method and the seed."""
     label = "".join(c if c.isalnum() or c in "-._" else "-" for c in str(method)).strip("-")
     return out / f"{label}-seed-{seed}"
+
+
+def drawing_options(command: "Callable[..., Any]") -> "Callable[..., Any]":
+    """Switches of commands that write a page."""
+    beside = "into a folder beside the page"
+    command = click.option("--tables", is_flag=True, help=f"Also write tables as .csv, .tex and .md {beside}.")(command)
+    command = click.option("--png", is_flag=True, help=f"Also write the charts as .png {beside}.")(command)
+    return click.option("--svg", is_flag=True, help=f"Also write the charts as .svg {beside}.")(command)
+
+
+def write_report(report: "Report", out: Path, *, svg: bool = False, png: bool = False, tables: bool = False) -> None:
+    """Write the page, and what is wanted beside it, and say where it is."""
+    click.echo(f"Page: {report.save(out)}")
+    beside = out.with_name(f"{out.stem}-files")
+    written = report.save_charts(beside, "svg") if svg else []
+    written += report.save_charts(beside, "png") if png else []
+    written += report.save_tables(beside) if tables else []
+    if written:
+        click.echo(f"{len(written)} files for papers: {beside}")
