@@ -13,6 +13,7 @@ NAMES = [
     "AFL",
     "QFFL",
     "Algorithm",
+    "Checkpoints",
     "Client",
     "Comparison",
     "DataError",

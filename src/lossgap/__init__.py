@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Udj,
     )
     from lossgap.comparison import Comparison, compare
+    from lossgap.engine.checkpoint import Checkpoints
     from lossgap.errors import DataError, DataWarning, DivergedError, FileError, LossgapError, SettingError
     from lossgap.experiment import train, train_many
     from lossgap.federation import Client, Federation, Split
@@ -62,6 +63,7 @@ _MODULES = {
         "Term",
         "Udj",
     ),
+    "lossgap.engine.checkpoint": ("Checkpoints",),
     "lossgap.errors": ("DataError", "DataWarning", "DivergedError", "FileError", "LossgapError", "SettingError"),
     "lossgap.comparison": ("Comparison", "compare"),
     "lossgap.experiment": ("train", "train_many"),
@@ -81,6 +83,7 @@ __all__ = [
     "AFL",
     "QFFL",
     "Algorithm",
+    "Checkpoints",
     "Client",
     "Comparison",
     "DataError",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lossgap.algorithms.base import Algorithm
+from lossgap.engine.checkpoint import Saves
 from lossgap.experiment import check_methods, train
 from lossgap.federation import Federation
 from lossgap.models import Model
@@ -53,6 +54,7 @@ def compare(
     *,
     seeds: Sequence[int] = (0,),
     stop: Stop = "converged",
+    checkpoint: Saves | None = None,
     progress: bool | None = None,
 ) -> Comparison:
     """Train every method on every seed; solo models are trained once per seed and shared.
@@ -62,15 +64,19 @@ def compare(
         model, algorithms, training: as for `train`.
         seeds: each gives a federation, an initialisation and its batches.
         stop: how each client trains alone, see `train_solo`.
+        checkpoint: as for `train`: the run at work when a comparison is cut off goes on from there. `lossgap.Store` has
+            a `compare` that keeps the finished runs as well.
         progress: show progress bars; by default on a terminal.
     """
     check_methods(algorithms, seeds)
     results: dict[str, list[Result]] = {str(algorithm): [] for algorithm in algorithms}
     for seed in seeds:
         federation = make_federation(seed=seed)
-        solo = train_solo(federation, model, training, stop=stop, seed=seed, progress=progress)
+        solo = train_solo(federation, model, training, stop=stop, seed=seed, checkpoint=checkpoint, progress=progress)
         for algorithm in algorithms:
-            result = train(federation, model, algorithm, training, seed=seed, solo=solo, progress=progress)
+            result = train(
+                federation, model, algorithm, training, seed=seed, solo=solo, checkpoint=checkpoint, progress=progress
+            )
             results[str(algorithm)].append(result)
     return Comparison(tuple(seeds), {label: tuple(each) for label, each in results.items()})
 

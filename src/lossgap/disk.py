@@ -16,9 +16,12 @@ from typing import Any
 import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from lossgap.errors import FileError
+
+SHORT = 12
+"""So many digits of a hash name a folder; the whole hash is kept inside and compared."""
 
 Tensors = Mapping[str, np.ndarray]
 
@@ -90,7 +93,8 @@ def plain(number: Any) -> Any:
 
 
 def write_tensors(path: Path, tensors: Tensors, about: Mapping[str, str] | None = None) -> None:
-    save_file({name: np.asarray(a, order="C") for name, a in tensors.items()}, path, metadata=dict(about or {}))
+    # As bytes: `save_file` makes files that nobody else may read, and stores are shared.
+    path.write_bytes(save({name: np.asarray(a, order="C") for name, a in tensors.items()}, dict(about or {})))
 
 
 def read_tensors(path: Path, again: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:

@@ -1,20 +1,28 @@
 """`lossgap train`: one method of a TOML file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from lossgap.cli.keeping import kept, store_options
+
+if TYPE_CHECKING:
+    from lossgap.result import Result
 
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the result; by default as the file says.")
-def command(config: Path, out: Path | None) -> None:
-    """Train the one method of a TOML file, with its first seed."""
+@store_options
+def command(config: Path, out: Path | None, store: Path | None, checkpoint_seconds: float) -> None:
+    """Train the one method of a TOML file, with its first seed.
+
+    Ctrl-C stops: the result so far is written, and the same command goes on from there.
+    """
     from lossgap import config as configs
     from lossgap.cli.output import check_folders, folder_of
-    from lossgap.errors import require
-    from lossgap.experiment import train
-    from lossgap.solo import train_solo
+    from lossgap.errors import Stopped, require
 
     settings = configs.read(config)
     require(
@@ -24,8 +32,17 @@ def command(config: Path, out: Path | None) -> None:
     )
     (method,), seed, out = settings.methods, settings.run.seeds[0], out or Path(settings.run.out)
     check_folders(out, [method], [seed])
-    federation = settings.make_federation(seed=seed)
-    solo = train_solo(federation, settings.model, settings.training, stop=settings.run.solo, seed=seed)
-    result = train(federation, settings.model, method, settings.training, solo=solo, seed=seed)
+    federation, model, training = settings.make_federation(seed=seed), settings.model, settings.training
+    with kept(store, out, checkpoint_seconds) as runs:
+        try:
+            result = runs.train(federation, model, method, training, solo=settings.run.solo, seed=seed)
+        except Stopped as stopped:
+            (result,) = stopped.so_far()
+            _write(result, folder_of(out, method, seed))
+            raise
+        _write(result, folder_of(out, method, seed))
+
+
+def _write(result: "Result", folder: Path) -> None:
     click.echo(str(result))
-    click.echo(f"\nWritten to {result.save(folder_of(out, method, seed))}.")
+    click.echo(f"\nWritten to {result.save(folder)}.")
