@@ -57,4 +57,5 @@ def _is_last(handle: int) -> bool:
 
 
 def _worth_keeping(folder: Path) -> bool:
-    return any(True for pattern in (f"results/*/{DESCRIPTION}", "solo/*", f"unfinished/*/{FILE}") for _ in folder.glob(pattern))
+    patterns = f"results/*/{DESCRIPTION}", "solo/*", f"unfinished/*/{FILE}"
+    return any(any(folder.glob(pattern)) for pattern in patterns)
