@@ -24,7 +24,7 @@ FLOORS = [
     ("experiment",),
     ("learners",),
     ("comparison", "tuning"),
-    ("store", "picture", "arguments"),
+    ("store", "picture", "live", "arguments"),
     ("paper",),
     ("config",),
     ("cli",),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossgap.cli.keeping import kept, store_options
+from lossgap.cli.watching import check_terminal, watched
 
 if TYPE_CHECKING:
     from lossgap.result import Result
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the result; by default as the file says.")
+@click.option("--live", is_flag=True, help="Show gaps and multipliers of every client while it is trained.")
 @store_options
-def command(config: Path, out: Path | None, store: Path | None, checkpoint_seconds: float) -> None:
+def command(config: Path, out: Path | None, store: Path | None, checkpoint_seconds: float, live: bool) -> None:
     """Train the one method of a TOML file, with its first seed.
 
     Ctrl-C stops: the result so far is written, and the same command goes on from there.
@@ -24,6 +26,7 @@ def command(config: Path, out: Path | None, store: Path | None, checkpoint_secon
     from lossgap.cli.output import check_folders, folder_of
     from lossgap.errors import Stopped, require
 
+    check_terminal(live)
     settings = configs.read(config)
     require(
         len(settings.methods) == 1,
@@ -35,7 +38,10 @@ def command(config: Path, out: Path | None, store: Path | None, checkpoint_secon
     federation, model, training = settings.make_federation(seed=seed), settings.model, settings.training
     with kept(store, out, checkpoint_seconds) as runs:
         try:
-            result = runs.train(federation, model, method, training, solo=settings.run.solo, seed=seed)
+            if live:  # with a progress bar of its own, before the view begins
+                runs.train_solo(federation, model, training, stop=settings.run.solo, seed=seed)
+            with watched(live, str(method), federation.names, training.rounds) as view:
+                result = runs.train(federation, model, method, training, solo=settings.run.solo, seed=seed, **view)
         except Stopped as stopped:
             (result,) = stopped.so_far()
             _write(result, folder_of(out, method, seed))
