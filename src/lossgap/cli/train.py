@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossgap.cli.keeping import kept, store_options
-from lossgap.cli.watching import check_terminal, watched
+from lossgap.cli.watching import check_terminal, logging_to, watched
 
 if TYPE_CHECKING:
     from lossgap.result import Result
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the result; by default as the file says.")
+@click.option("--mlflow", metavar="URI", help="An MLflow server that the result is logged to; needs lossgap[mlflow].")
 @click.option("--live", is_flag=True, help="Show gaps and multipliers of every client while it is trained.")
 @store_options
-def command(config: Path, out: Path | None, store: Path | None, checkpoint_seconds: float, live: bool) -> None:
+def command(
+    config: Path, out: Path | None, store: Path | None, checkpoint_seconds: float, live: bool, mlflow: str | None
+) -> None:
     """Train the one method of a TOML file, with its first seed.
 
     Ctrl-C stops: the result so far is written, and the same command goes on from there.
@@ -36,6 +39,7 @@ def command(config: Path, out: Path | None, store: Path | None, checkpoint_secon
     (method,), seed, out = settings.methods, settings.run.seeds[0], out or Path(settings.run.out)
     check_folders(out, [method], [seed])
     federation, model, training = settings.make_federation(seed=seed), settings.model, settings.training
+    log = logging_to(mlflow)
     with kept(store, out, checkpoint_seconds) as runs:
         try:
             if live:  # with a progress bar of its own, before the view begins
@@ -47,6 +51,7 @@ def command(config: Path, out: Path | None, store: Path | None, checkpoint_secon
             _write(result, folder_of(out, method, seed))
             raise
         _write(result, folder_of(out, method, seed))
+    log(result)
 
 
 def _write(result: "Result", folder: Path) -> None:

@@ -1,11 +1,16 @@
-"""A run on the terminal while a command trains it."""
+"""A run on the terminal while a command trains it, and in MLflow afterwards."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from lossgap.errors import require
+
+if TYPE_CHECKING:
+    from lossgap.result import Result
 
 
 def check_terminal(live: bool) -> None:
@@ -27,3 +32,17 @@ def watched(live: bool, title: str, names: Sequence[str], rounds: int) -> Iterat
 
     with LiveView(title, names, rounds) as view:
         yield {"onlooker": view, "progress": False}
+
+
+def logging_to(uri: str | None) -> "Callable[[Result], None]":
+    """What logs a result to MLflow, which is asked at once; without an address, nothing does."""
+    if not uri:
+        return lambda result: None
+    from lossgap.tracking import Mlflow
+
+    server = Mlflow(uri)
+
+    def log(result: "Result") -> None:
+        click.echo(f"Logged to MLflow at {uri} as run {server.log(result)}.")
+
+    return log
