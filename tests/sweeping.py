@@ -1,27 +1,25 @@
 """What processes that tests start, and kill, do with a store."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import lossgap as lg
 from lossgap.store import solos, sweep
 
-METHODS = [
-    lg.Eagle(gap_penalty=0.5),
-    lg.Eagle(gap_penalty=2.0),
-    lg.FedAvg(),
-    lg.AFL(average=True),
-    lg.Ditto(base=lg.QFFL(q=1.0)),
-]
+FEW = (lg.Eagle(gap_penalty=0.5), lg.Eagle(gap_penalty=2.0), lg.FedAvg())
+MANY = (*FEW, lg.AFL(average=True), lg.Ditto(base=lg.QFFL(q=1.0)))
 
 
-def swept(folder: Path, training: lg.Training, *, logged: Path | None = None) -> list[lg.Result]:
+def swept(
+    folder: Path, methods: Sequence[lg.Algorithm], training: lg.Training, *, logged: Path | None = None
+) -> list[lg.Result]:
     """Every method from two seeds on one federation."""
     store = lg.Store(folder, checkpoint_seconds=0.1)
     if logged:
         _log(logged)
     federation = lg.datasets.synthetic(seed=0)
-    return store.sweep(federation, lg.models.linear(), METHODS, training, seeds=(0, 1), progress=False)
+    return store.sweep(federation, lg.models.linear(), methods, training, seeds=(0, 1), progress=False)
 
 
 def _log(path: Path) -> None:

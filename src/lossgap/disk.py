@@ -47,8 +47,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A draft to write, which takes the file's place once the block has ended well. One writer at a time."""
-    draft = path.with_name(f".{path.name}.draft")
+    """A draft to write, which takes the file's place once the block has ended well."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
     with _named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -57,6 +57,12 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.replace(draft, path)
         finally:
             draft.unlink(missing_ok=True)
+
+
+def remove_drafts(path: Path) -> None:
+    """Drafts of a file that were left by processes that were killed while they wrote it."""
+    for draft in path.parent.glob(f".{path.name}.*.draft"):
+        draft.unlink(missing_ok=True)
 
 
 @contextmanager

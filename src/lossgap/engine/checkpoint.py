@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lossgap
-from lossgap.disk import SHORT, Tensors, leaves, read_tensors, whole_file, write_tensors
+from lossgap.disk import SHORT, Tensors, leaves, read_tensors, remove_drafts, whole_file, write_tensors
 from lossgap.errors import DataWarning, FileError, require
 
 FORMAT = "lossgap checkpoint"
@@ -63,6 +63,7 @@ class Checkpoint:
         Args:
             like: a tree of the arrangement, shapes and types that the work has.
         """
+        remove_drafts(self.path)
         if not self.path.exists():
             return None
         try:
@@ -97,6 +98,7 @@ class Checkpoint:
     def remove(self) -> None:
         """The work is finished. The folder goes as well if nothing else is in it."""
         self.path.unlink(missing_ok=True)
+        remove_drafts(self.path)
         if self.path.parent.is_dir() and not any(self.path.parent.iterdir()):
             self.path.parent.rmdir()
 
