@@ -46,9 +46,9 @@ def list_(store: Path, runs: tuple[str, ...]) -> None:
     click.echo(f"{len(found)} runs, {len(solos)} sets of solo models, {len(waiting)} under way; {megabytes:.1f} MB")
     for each in waiting:
         click.echo(f"{each.key[: catalogue.SHOWN]}  {each.label}: {each.state}")
-    for each in solos:
-        if not each.whole:
-            click.echo(f"{each.key[: catalogue.SHOWN]}  {each.label}: {each.state}")
+    for each in [*found, *solos]:
+        if each.problem:
+            click.echo(f"{each.key[: catalogue.SHOWN]}  {each.label} is {each.state}: {each.problem}")
 
 
 @command.command()

@@ -31,6 +31,7 @@ class Found:
         label: for people.
         state: "done", or what else is the matter.
         entry: what its card says, if that can be read.
+        problem: why something cannot be read.
     """
 
     folder: Path
@@ -38,6 +39,7 @@ class Found:
     label: str
     state: str
     entry: Entry | None = None
+    problem: str = ""
 
     @property
     def whole(self) -> bool:
@@ -105,14 +107,14 @@ def _folders(room: Path) -> Iterator[Path]:
 def _entry(folder: Path) -> Found:
     label, _, key = folder.name.rpartition("-")
     if not (folder / CARD).is_file():
-        return Found(folder, key, label, "damaged: it has no card")
+        return Found(folder, key, label, "damaged", problem=f"{folder} has no {CARD}.")
     try:
         entry = read_entry(folder)
         entry.check()
     except Damaged as problem:
-        return Found(folder, key, label, f"damaged: {problem}")
+        return Found(folder, key, label, "damaged", problem=str(problem))
     except FileError as problem:
-        return Found(folder, key, label, f"of another version: {problem}")
+        return Found(folder, key, label, "of another version", problem=str(problem))
     return Found(folder, entry.key, entry.label, "diverged" if entry.diverged else "done", entry)
 
 

@@ -42,7 +42,7 @@ def _line(run: Found) -> tuple[Any, ...]:
 def shown(run: Found) -> str:
     """One run: what it follows from, how it came about, and what each client got."""
     if run.entry is None:
-        return f"{run.label} ({run.key})\n{run.state}"
+        return f"{run.label} ({run.key})\n{run.state}: {run.problem}"
     content, about = run.settings, run.entry.about
     settings = {
         "run": run.key,
