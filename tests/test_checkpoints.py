@@ -1,6 +1,7 @@
 """A run that is cut off goes on where it was saved, and ends as if nothing had happened."""
 
 from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -12,6 +13,7 @@ import lossgap as lg
 from lossgap import algorithms
 from lossgap.engine import alone, checkpoint, run
 from lossgap.engine.checkpoint import FILE, Checkpoint, Checkpoints, Standing, saving
+from lossgap.engine.sequential import SequentialStepper
 from lossgap.errors import Stopped
 
 SOLO = [0.5, 0.6, 0.7, 0.8]
@@ -132,6 +134,16 @@ def test_random_keys_and_unusual_numbers_are_read_back(tmp_path):
     assert found["keys"].dtype == tree["keys"].dtype
     assert (jax.random.key_data(found.pop("keys")) == jax.random.key_data(tree.pop("keys"))).all()
     assert bits(found) == bits(tree)
+
+
+def test_the_plain_engine_goes_on_and_keeps_checkpoints_of_its_own(ragged, tmp_path):
+    plain = partial(lg.train, ragged, lg.models.linear(), lg.AFL(), TRAINING, solo=SOLO, engine=SequentialStepper.of)
+    saves = Checkpoints(tmp_path, seconds=0)
+    with pytest.raises(Killed):
+        plain(checkpoint=saves, onlooker=at_line(3, Killed))
+    lg.train(ragged, lg.models.linear(), lg.AFL(), TRAINING, solo=SOLO, checkpoint=saves)
+    assert len(list(tmp_path.iterdir())) == 1, "the compiled engine took the other's checkpoint"
+    assert_identical(plain(), plain(checkpoint=saves))
 
 
 def test_runs_side_by_side_go_on(ragged, tmp_path):
