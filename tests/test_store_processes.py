@@ -18,8 +18,8 @@ from sweeping import FEW, MANY, swept
 
 SHORT = lg.Training(rounds=20_000, step_size=0.2, record_every=50)
 LONG = lg.Training(rounds=100_000, step_size=0.2, record_every=50)
-PATIENCE = 300
-BEGINNING_SECONDS = 60
+PATIENCE = 1200
+BEGINNING_SECONDS = 600
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,8 @@ def train(
 ) -> Result:
     """Train one shared model.
 
+    Ctrl-C raises `lossgap.errors.Stopped`, a `KeyboardInterrupt` whose `so_far()` is the result so far, in a list.
+
     Args:
         federation: who holds which rows.
         model: a network, such as `lossgap.models.linear()`.

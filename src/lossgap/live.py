@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-PAUSE_SECONDS = 0.5
+PAUSE_SECONDS = 0.2
 """Between two drawings. One takes some milliseconds."""
 
 TRAIL = 400
