@@ -151,7 +151,7 @@ def read_until(terminal: int, word: str, seconds: float = 120) -> str:
 def test_a_signal_stops_it_and_the_result_so_far_is_there(tmp_path, number, options):
     process, terminal = started(tmp_path, *options, "--checkpoint-seconds", "3600")
     if options:
-        read_until(terminal, "client 2")
+        read_until(terminal, " left")  # which is said once some rounds are done
     else:
         read_until(terminal, "Eagle")  # the progress bar
     process.send_signal(number)
