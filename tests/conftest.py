@@ -3,10 +3,13 @@
 import os
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 import lossgap as lg
+
+jax.config.update("jax_num_cpu_devices", 3)  # on any machine, so that sharing work out among devices is tested
 
 ROWS = {"one": 1, "few": 3, "some": 10, "many": 23}
 

@@ -14,6 +14,7 @@ FLOORS = [
     ("charts",),
     ("checks",),
     ("federation", "partition", "tabular"),
+    ("convolution",),
     ("datasets", "models", "training"),
     ("algorithms",),
     ("engine",),

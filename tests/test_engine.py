@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import lossgap as lg
-from lossgap.engine import run
-from lossgap.engine.problem import similar_sizes
+from lossgap.engine import devices, run
+from lossgap.engine.rows import similar_sizes
 from lossgap.engine.sequential import SequentialStepper
-from lossgap.training import LocalWork, client_keys, shuffle
+from lossgap.training import LocalWork, client_keys
 
 ALGORITHMS = [
     lg.FedAvg(),
@@ -44,6 +44,44 @@ def test_compiled_equals_sequential(ragged: lg.Federation, algorithm: lg.Algorit
         for engine in ({}, {"engine": SequentialStepper.of})
     )
     assert_same(compiled, sequential, 1e-10)
+
+
+@pytest.fixture
+def spread_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small the work, it is spread over all devices; `conftest.py` makes three of them."""
+    assert len(jax.devices()) == 3
+    monkeypatch.setattr(devices, "WORTH_IT", 0)
+
+
+@pytest.mark.usefixtures("spread_out")
+@pytest.mark.parametrize(
+    "work", [*WORK.values(), {"participation": 0.5, "local_steps": 2}], ids=[*WORK, "absent clients"]
+)
+@pytest.mark.parametrize("algorithm", [lg.Eagle(gap_penalty=1.0), lg.QFFL(q=2.0), lg.Ditto()], ids=str)
+def test_many_devices_compute_what_one_does(ragged: lg.Federation, algorithm: lg.Algorithm, work: dict) -> None:
+    training = lg.Training(rounds=4, step_size=0.3, precision="float64", **work)
+    runs = [
+        lg.train(ragged, lg.models.linear(), algorithm, training, solo=SOLO, **engine)
+        for engine in ({}, {"engine": SequentialStepper.of})
+    ]
+    assert_same(*runs, 1e-10)
+
+
+@pytest.mark.usefixtures("spread_out")
+@pytest.mark.parametrize("work", [{}, {"local_epochs": 1, "batch_size": 4}], ids=["full", "minibatches"])
+def test_many_devices_carry_several_runs(ragged: lg.Federation, work: dict) -> None:
+    training = lg.Training(rounds=4, step_size=0.3, precision="float64", **work)
+    path = [lg.Eagle(gap_penalty=penalty) for penalty in (0.0, 0.5, 2.0)]
+    together = lg.train_many(ragged, lg.models.linear(), path, training, solo=SOLO)
+    for algorithm, result in zip(path, together, strict=True):
+        assert_same(result, lg.train(ragged, lg.models.linear(), algorithm, training, solo=SOLO), 1e-10)
+
+
+def test_devices_get_clients_whole_and_about_as_many_rows_each() -> None:
+    rows = np.array([50, 10, 40, 30, 20])
+    hands = devices.dealt(rows.tolist(), 3)
+    assert sorted(np.concatenate(hands)) == [0, 1, 2, 3, 4]
+    assert max(rows[hand].sum() for hand in hands) == 50
 
 
 @pytest.mark.parametrize("model", [lg.models.mlp((6,)), lg.models.cnn((2, 3), 4)], ids=lambda model: model.name)
@@ -102,13 +140,6 @@ def test_history_does_not_depend_on_how_often_it_is_written(ragged: lg.Federatio
         often, seldom = history(1, algorithm), history(2, algorithm)
         for name in ("gap", "multiplier"):
             np.testing.assert_allclose(getattr(often, name)[::2], getattr(seldom, name), rtol=1e-12)
-
-
-def test_a_shuffle_does_not_depend_on_the_room_it_is_given() -> None:
-    key = jax.random.key(5)
-    tight, roomy = (np.asarray(shuffle(key, 9, room)) for room in (9, 40))
-    assert sorted(tight) == list(range(9))
-    np.testing.assert_array_equal(tight, roomy[:9])
 
 
 @pytest.mark.parametrize("rows", [1, 4, 9, 23])

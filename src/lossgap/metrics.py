@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from lossgap.engine.problem import blocked_rows, flat_rows, similar_sizes
+from lossgap.engine.rows import blocked_rows, flat_rows, similar_sizes
 from lossgap.federation import SPLITS, Federation, Split, SplitName
 from lossgap.models import Model, Params
 from lossgap.table import listed

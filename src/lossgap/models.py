@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lossgap.convolution import convolve_and_pool, pooled_side
 from lossgap.errors import SettingError, require
 
 Params = Any
@@ -140,7 +141,7 @@ def cnn(channels: tuple[int, int] = (32, 64), hidden: int = 128, loss: RowLoss |
     """Two 3×3 convolutions, each with ReLU and 2×2 max pooling, then one hidden layer."""
     init = functools.partial(_init_cnn, channels, hidden)
     name = _name(f"cnn({channels[0]},{channels[1]},{hidden})", loss)
-    return Model(init=init, apply=_apply_cnn, loss=loss, name=name, rows_at_once=256)
+    return Model(init=init, apply=_apply_cnn, loss=loss, name=name, rows_at_once=32)
 
 
 def by_name(name: str) -> Model:
@@ -199,7 +200,7 @@ def _apply_mlp(params: Params, x: Array) -> Array:
 
 def _init_cnn(channels: tuple[int, int], hidden: int, key: Array, x: Array, outputs: int) -> Params:
     height, width, depth = _image(x).shape[1:]
-    side = [_after_conv_and_pool(_after_conv_and_pool(n)) for n in (height, width)]
+    side = [pooled_side(pooled_side(n)) for n in (height, width)]
     if min(side) < 1:
         raise SettingError(f"cnn: images of {height}×{width} pixels vanish after two poolings. Use at least 10×10.")
     keys = jax.random.split(key, 4)
@@ -212,8 +213,8 @@ def _init_cnn(channels: tuple[int, int], hidden: int, key: Array, x: Array, outp
 
 
 def _apply_cnn(params: Params, x: Array) -> Array:
-    x = _pool(jax.nn.relu(_conv(params["first"], _image(x))))
-    x = _pool(jax.nn.relu(_conv(params["second"], x)))
+    x = convolve_and_pool(params["first"], _image(x))
+    x = convolve_and_pool(params["second"], x)
     x = jax.nn.relu(_affine(params["hidden"], _flat(x)))
     return _affine(params["last"], x)
 
@@ -225,21 +226,3 @@ def _image(x: Array) -> Array:
             "Reshape the rows, or use linear() or mlp()."
         )
     return x if x.ndim == 4 else x[..., None]
-
-
-def _after_conv_and_pool(side: int) -> int:
-    return (side - 2) // 2
-
-
-def _conv(params: dict[str, Array], x: Array) -> Array:
-    """A 3×3 convolution as nine slices and one product: XLA's own is 20 times slower inside a loop on the CPU."""
-    height, width = x.shape[1] - 2, x.shape[2] - 2
-    slices = [x[:, i : i + height, j : j + width] for i in range(3) for j in range(3)]
-    return _affine(params, jnp.concatenate(slices, axis=-1))
-
-
-def _pool(x: Array) -> Array:
-    """2×2 max pooling; an odd last row or column is left out."""
-    height, width = x.shape[1] // 2, x.shape[2] // 2
-    x = x[:, : 2 * height, : 2 * width].reshape(x.shape[0], height, 2, width, 2, x.shape[3])
-    return x.max(axis=(2, 4))

@@ -3,7 +3,6 @@
 The compiled engine, its plain twin and a real site all run `local_update`.
 """
 
-import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,8 +28,11 @@ Batch = tuple[Array, Array, Array]
 Count = Any
 """A whole number, or an array of them: one for each client."""
 
-Objective = Callable[[Params, Array, Array, Array], Array]
-"""`objective(params, x, y, share)`: the loss of a batch, where `share` [rows] says how much each row counts."""
+Slope = Callable[[Params, Any], Params]
+"""`slope(params, step)`: the gradient at `params` on the rows of one step."""
+
+FEISTEL_ROUNDS = 6
+"""Enough for an order without visible pattern, see `tests/test_shuffle.py`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,21 +124,24 @@ class LocalWork:
     def steps_per_epoch(self, rows: Count) -> Count:
         return 1 if self.batch_size is None else -(-rows // self.batch_size)
 
+    def batch(self, key: Array, rows: Count, step: Count) -> Array:
+        """The row numbers of one step of one round, [batch]; −1 where the last batch of a pass has none left."""
+        assert self.batch_size is not None
+        per_epoch = self.steps_per_epoch(rows)
+        position = step % per_epoch * self.batch_size + jnp.arange(self.batch_size)
+        # Beyond the end, the search for a row might never meet one.
+        row = shuffled(jax.random.fold_in(key, step // per_epoch), jnp.minimum(position, rows - 1), rows)
+        return jnp.where(position < rows, row, -1)
+
     def batches(self, key: Array, rows: Count, sizes: tuple[int, ...]) -> Array:
-        """The row numbers of each step of one round, [steps, batch]; −1 where a batch, or the whole step, is missing.
+        """Every step of one round, [steps, batch]; −1 also where a whole step is missing.
 
         `rows` is the client's own number of rows, `sizes` those of all clients that share one program: its table has
-        room for the largest of them, and what it holds for one client does not depend on the others.
+        room for the one with the most steps, and what it holds for one client does not depend on the others.
         """
-        assert self.batch_size is not None
-        epochs = max(math.ceil(self.steps(n) / self.steps_per_epoch(n)) for n in sizes)
-        shuffled = jax.vmap(lambda epoch: shuffle(jax.random.fold_in(key, epoch), rows, max(sizes)))(jnp.arange(epochs))
-
-        per_epoch = self.steps_per_epoch(rows)
-        step = jnp.arange(max(map(self.steps, sizes)))[:, None]
-        position = step % per_epoch * self.batch_size + jnp.arange(self.batch_size)
-        there = (position < rows) & (step < self.steps(rows))
-        return jnp.where(there, shuffled[step // per_epoch % epochs, position % max(sizes)], -1)
+        step = jnp.arange(max(map(self.steps, sizes)))
+        table = jax.vmap(lambda i: self.batch(key, rows, i))(step)
+        return jnp.where((step < self.steps(rows))[:, None], table, -1)
 
 
 def client_keys(key: Array, names: Sequence[str]) -> Array:
@@ -154,11 +159,43 @@ def drawn(keys: Array, round: Array | int, participants: int) -> Array:
     return jnp.sort(jnp.argsort(jax.vmap(lot)(keys))[:participants])
 
 
-def shuffle(key: Array, rows: Count, room: int) -> Array:
-    """0 … rows−1 in random order, then padding up to `room`. The order does not depend on the room."""
-    number = jnp.arange(room)
-    lot = jax.vmap(lambda i: jax.random.bits(jax.random.fold_in(key, i), dtype=jnp.uint32))(number)
-    return jnp.argsort(jnp.where(number < rows, lot, jnp.uint32(2**32 - 1)), stable=True)
+def shuffled(key: Array, position: Array, rows: Count) -> Array:
+    """The rows that stand at these positions of a random order of 0 … rows − 1.
+
+    A keyed Feistel network permutes 0 … 2^b − 1, the smallest such range that holds all rows; where it leads beyond the
+    rows, it is walked on until it comes back to them. No order is ever written down, so that a batch costs what its
+    own rows cost.
+    """
+    rows = jnp.asarray(rows, jnp.uint32)
+    keys = jax.random.bits(key, (FEISTEL_ROUNDS,), jnp.uint32)
+    bits = 32 - jax.lax.clz(rows - 1)
+
+    def walked(place: Array) -> Array:
+        return jnp.where(place >= rows, _feistel(keys, place, bits), place)
+
+    first = _feistel(keys, position.astype(jnp.uint32), bits)
+    return jax.lax.while_loop(lambda place: (place >= rows).any(), walked, first).astype(jnp.int32)
+
+
+def _feistel(keys: Array, number: Array, bits: Array) -> Array:
+    """A permutation of 0 … 2^bits − 1. The halves trade places after each round, and so do their widths."""
+    width, other = bits // 2, bits - bits // 2
+    left, right = number >> other, number & _ones(other)
+    for key in keys:
+        left, right = right, left ^ (_mixed(right ^ key) & _ones(width))
+        width, other = other, width
+    return (left << other) | right
+
+
+def _ones(width: Array) -> Array:
+    return (jnp.uint32(1) << width) - 1
+
+
+def _mixed(number: Array) -> Array:
+    """A hash of 32 bits, in which every bit of the number moves every other."""
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        number = (number ^ (number >> shift)) * jnp.uint32(factor)
+    return number ^ (number >> 16)
 
 
 def even_share(present: Array, dtype: Any) -> Array:
@@ -167,42 +204,36 @@ def even_share(present: Array, dtype: Any) -> Array:
 
 
 def local_update(
-    objective: Objective,
+    slope: Slope,
     params: Params,
     multiplier: Array,
-    rows: Batch,
     *,
     step_size: Array | float,
-    steps: int,
-    batches: Array | None,
+    steps: Count,
     momentum: Array | float | None = None,
 ) -> Params:
-    """Δ_k = θ − θ_k after gradient steps  θ_k ← θ_k − η w_k ∇L_k(θ_k)  on full batches or on `batches` [steps, batch].
+    """Δ_k = θ − θ_k after gradient steps  θ_k ← θ_k − η w_k ∇ℓ_k(θ_k).
 
-    The multiplier scales the gradient, not the rate: it may be negative. With momentum, v ← ρ v + w_k ∇L_k(θ_k) takes
+    The multiplier scales the gradient, not the rate: it may be negative. With momentum, v ← ρ v + w_k ∇ℓ_k(θ_k) takes
     the gradient's place.
-    """
-    x, y, share = rows
 
-    def step(walk: Walk, size: Array | float, batch: Batch) -> Walk:
+    Args:
+        slope: `slope(θ_k, i)` is ∇ℓ_k(θ_k) on the rows of the client's i-th step.
+        params: θ.
+        multiplier: w_k.
+        step_size: η.
+        steps: how many the client takes.
+        momentum: ρ; None takes plain steps.
+    """
+
+    def step(number: Array | int, walk: Walk) -> Walk:
         local, velocity = walk
-        gradient = jax.grad(objective)(local, *batch)
+        gradient = slope(local, number)
         if momentum is not None:
             gradient = velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, gradient)
-        return jax.tree.map(lambda p, g: p - size * g, local, gradient), velocity
-
-    def minibatch(walk: Walk, index: Array) -> tuple[Walk, None]:
-        there = index >= 0
-        batch = x[index], y[index], even_share(there, share.dtype)
-        moved = step(walk, step_size * multiplier, batch)
-        # A step that is only padding leaves everything where it is.
-        return jax.tree.map(lambda new, old: jnp.where(there.any(), new, old), moved, walk), None
+        return jax.tree.map(lambda p, g: p - step_size * multiplier * g, local, gradient), velocity
 
     walk: Walk = params, None if momentum is None else jax.tree.map(jnp.zeros_like, params)
-    if batches is not None:
-        walk, _ = jax.lax.scan(minibatch, walk, batches)
-    elif steps == 1:
-        walk = step(walk, step_size * multiplier, rows)
-    else:
-        walk = jax.lax.fori_loop(0, steps, lambda _, walk: step(walk, step_size * multiplier, rows), walk)
+    alone = isinstance(steps, int) and steps == 1
+    walk = step(0, walk) if alone else jax.lax.fori_loop(0, steps, step, walk)
     return jax.tree.map(jnp.subtract, params, walk[0])

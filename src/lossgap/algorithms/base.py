@@ -19,7 +19,6 @@ from jax import Array
 
 from lossgap.algorithms.value import value
 from lossgap.models import Model
-from lossgap.training import Objective
 
 Params = Any
 """A pytree of arrays: the parameters of one network."""
@@ -226,11 +225,6 @@ class Algorithm:
 
 def _shown(setting: Any) -> str:
     return f"{setting:g}" if isinstance(setting, float) else str(setting)
-
-
-def local_objective(model: Model, rule: LocalRule, start: Params) -> Objective:
-    """What a client's steps go down on, as a function of its parameters and a batch."""
-    return lambda params, *batch: rule.local_loss(model.batch_loss(params, *batch), params, start)
 
 
 def uniform_weights(replies: Replies) -> Array:

@@ -11,7 +11,8 @@ from jax import Array
 
 from lossgap.engine.checkpoint import Checkpoint, Standing, saving
 from lossgap.engine.curvature import safe_steps
-from lossgap.engine.problem import Rows, blocked_rows, similar_sizes
+from lossgap.engine.local import OwnRows
+from lossgap.engine.rows import Rows, blocked_rows, similar_sizes
 from lossgap.engine.run import SafeStep, Watch, paced
 from lossgap.federation import Federation
 from lossgap.models import Model, Params
@@ -137,13 +138,16 @@ def _epochs(
         )
 
     def step(walk: Walk, party: Party) -> Params:
-        batches = None
-        if one_epoch.batch_size is not None:
-            batches = one_epoch.batches(jax.random.fold_in(party.key, walk.epoch), party.rows, party.sizes)
-        one = jnp.ones((), walk.loss.dtype)
-        update = local_update(
-            model.batch_loss, walk.params, one, party.train, step_size=step_size, steps=1, batches=batches
-        )
+        own = OwnRows(*party.train[:2], first=0, count=party.rows, tile=None)
+        key = jax.random.fold_in(party.key, walk.epoch)
+
+        def slope(params: Params, step: Array) -> Params:
+            whole = one_epoch.batch_size is None
+            batch = party.train if whole else own.picked(one_epoch.batch(key, party.rows, step))
+            return jax.grad(model.batch_loss)(params, *batch)
+
+        one, steps = jnp.ones((), walk.loss.dtype), one_epoch.steps(party.rows)
+        update = local_update(slope, walk.params, one, step_size=step_size, steps=steps)
         return jax.tree.map(jnp.subtract, walk.params, update)
 
     def advance(walk: Walk, party: Party) -> Walk:

@@ -210,10 +210,14 @@ def _kinds(tensors: Tensors) -> dict[str, Any]:
 
 
 def _dressed(array: np.ndarray, like: Any) -> Any:
+    """What was stored, as the work has it."""
     if _is_key(like):
-        return jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
-    kind = jnp.asarray(like).dtype
-    return jnp.asarray(array.view(kind)[..., 0] if kind.kind == "V" else array)
+        dressed = jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
+    else:
+        kind = jnp.asarray(like).dtype
+        dressed = jnp.asarray(array.view(kind)[..., 0] if kind.kind == "V" else array)
+    placed = isinstance(like, jax.Array) and like.committed  # to the devices that share the work
+    return jax.device_put(dressed, like.sharding) if placed else dressed
 
 
 def _check(path: Path, key: str, tensors: Tensors, about: Mapping[str, str]) -> None:

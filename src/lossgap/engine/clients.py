@@ -12,12 +12,15 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import NamedSharding
 
-from lossgap.algorithms.base import LocalRule, Measured, Params, Replies, Updates, local_objective
-from lossgap.engine.problem import Problem, Rows, client_losses
+from lossgap.algorithms.base import LocalRule, Measured, Params, Replies, Updates
+from lossgap.engine.devices import AXIS
+from lossgap.engine.local import OwnRows, own_loss, own_update
+from lossgap.engine.problem import Problem, Shards, client_losses
 from lossgap.engine.updates import UNDECLARED, SharedGradient, StackedUpdates
 from lossgap.models import Model
-from lossgap.training import Batch, LocalWork, drawn, local_update
+from lossgap.training import LocalWork, drawn
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class CompiledClients(ABC):
 
     def _measured(self, params: Params, loss_at_global: Array) -> Measured:
         problem = self.problem
-        validation = client_losses(self.model, params, (problem.validation,), problem.clients)
+        validation = client_losses(self.model, params, problem.validation, problem.clients)
         loss = validation if problem.gap_split == "validation" else loss_at_global
         everyone = Measured(loss_at_global, validation, loss - problem.solo_losses)
         who = self.who
@@ -95,54 +98,58 @@ class OneStepClients(CompiledClients):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class LocalClients(CompiledClients):
-    """Any local work: each client walks by itself, in blocks of clients of similar size."""
+    """Any local work: each device walks through its clients, one after another."""
 
     def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies:
         multipliers = jnp.broadcast_to(multipliers, (self.problem.clients,))
 
-        def update(k: Array, rows: Batch, block: Rows) -> tuple[Params, Array]:
-            moved = self._moved(params, multipliers[k], k, rows, block, rule)
-            return moved, self.model.batch_loss(jax.tree.map(jnp.subtract, params, moved), *rows)
+        def update(k: Array, rows: OwnRows) -> tuple[Params, Array]:
+            moved = self._moved(params, multipliers[k], k, rows, rule)
+            return moved, own_loss(self.model, jax.tree.map(jnp.subtract, params, moved), rows)
 
         stacked, loss_after = self._each(update)
         measured = self.measure(params)
         return self._replies(StackedUpdates(jax.tree.map(measured.own, stacked)), measured, loss_after)
 
     def walk(self, starts: Params, rule: LocalRule) -> Params:
-        def arrive(k: Array, rows: Batch, block: Rows) -> Params:
+        def arrive(k: Array, rows: OwnRows) -> Params:
             start = jax.tree.map(lambda a: a[k], starts)
-            moved = self._moved(start, jnp.ones((), self.step_size.dtype), k, rows, block, rule)
+            moved = self._moved(start, jnp.ones((), self.step_size.dtype), k, rows, rule)
             return jax.tree.map(jnp.subtract, start, moved)
 
         arrived, who = self._each(arrive), self.who
         return arrived if who is None else jax.tree.map(lambda start, end: start.at[who].set(end[who]), starts, arrived)
 
-    def _each(self, function: Callable[[Array, Batch, Rows], Any]) -> Any:
-        """`function(client, its rows, its block)` for every client, stacked in client order."""
-        blocks = self.problem.train
-        per_block = [
-            jax.vmap(lambda k, rows, block=block: function(k, rows, block))(
-                block.client, (block.x, block.y, block.share)
-            )
-            for block in blocks
-        ]
-        back = jnp.argsort(jnp.concatenate([block.client for block in blocks]))
-        return jax.tree.map(lambda *parts: jnp.concatenate(parts)[back], *per_block)
+    def _each(self, function: Callable[[Array, OwnRows], Any]) -> Any:
+        """`function(client, its rows)` for every client, stacked in client order."""
 
-    def _moved(self, start: Params, multiplier: Array, k: Array, rows: Batch, block: Rows, rule: LocalRule) -> Params:
-        return local_update(
-            local_objective(self.model, rule, start),
+        def on_device(shards: Shards) -> Any:
+            x, y = shards.x[0], shards.y[0]
+
+            def one(slot: tuple[Array, Array, Array]) -> Any:
+                owner, first, count = slot
+                return function(owner, OwnRows(x, y, first, count, self.problem.tile))
+
+            return jax.lax.map(one, (shards.owner[0], shards.first[0], shards.count[0]))
+
+        mesh = self.problem.mesh
+        if mesh is None:  # whose slots are in client order already
+            return on_device(self.problem.train)
+        devices = jax.P(AXIS)
+        by_slot = jax.shard_map(on_device, mesh=mesh, in_specs=devices, out_specs=devices, check_vma=False)
+        everywhere = NamedSharding(mesh, jax.P())
+        stacked = jax.lax.with_sharding_constraint(by_slot(self.problem.train), everywhere)
+        return jax.tree.map(lambda a: a[self.problem.place], stacked)
+
+    def _moved(self, start: Params, multiplier: Array, k: Array, rows: OwnRows, rule: LocalRule) -> Params:
+        return own_update(
+            self.model,
+            rule,
+            self.work,
             start,
             multiplier,
             rows,
             step_size=self.step_size,
-            steps=self.work.steps(1),
-            batches=self._batches(k, block),
-            momentum=rule.local_momentum,
+            steps=jnp.where(rows.count > 0, self.work.steps(rows.count), 0),
+            key=jax.random.fold_in(self.problem.keys[k], self.round),
         )
-
-    def _batches(self, k: Array, block: Rows) -> Array | None:
-        if self.work.batch_size is None:
-            return None
-        key = jax.random.fold_in(self.problem.keys[k], self.round)
-        return self.work.batches(key, self.problem.rows[k], block.sizes)

@@ -4,18 +4,21 @@ The number of rounds, the step size and a method's numbers are inputs of the pro
 serves them all. `engine.sequential` is the plain twin that tests compare this with.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Self
+from functools import cache
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
 
 from lossgap.algorithms.base import Algorithm, Glance, Params
 from lossgap.engine.clients import CompiledClients, LocalClients, OneStepClients
 from lossgap.engine.columns import Columns
+from lossgap.engine.devices import compiler_options, everywhere
 from lossgap.engine.problem import problem_of
 from lossgap.engine.run import Carry
 from lossgap.federation import Federation
@@ -55,7 +58,16 @@ class CompiledStepper:
         kind = OneStepClients if together else LocalClients
         # Personal models come in an arrangement of their own, which `widen` does not know.
         columns = Columns(None, None) if algorithm.personal else Columns.of(federation, model)
-        problem = problem_of(federation, training, columns, solo_losses=solo_losses, key=key, blocks=not together)
+        problem = problem_of(
+            federation,
+            model,
+            training,
+            columns,
+            params=sum(np.size(leaf) for leaf in jax.tree.leaves(params)),
+            solo_losses=solo_losses,
+            key=key,
+            whole_clients=not together,
+        )
         lines = -(-training.rounds // training.record_every)
         return cls(
             algorithm,
@@ -84,13 +96,15 @@ class CompiledStepper:
 
     def start(self) -> Carry:
         params = self.columns.narrow(self.params)
-        return params, self.algorithm.init(params, self.clients.problem.clients)
+        carry = params, self.algorithm.init(params, self.clients.problem.clients)
+        return everywhere(carry, self.clients.problem.mesh)
 
     def advance(self, carry: Carry, first: int, rounds: int) -> tuple[Carry, Glance]:
-        return _segment(self.algorithm, self.clients, carry, first, rounds, **self.recording)
+        walked = program(segment, self.clients.problem.mesh, "room", "glance_each_round")
+        return walked(self.algorithm, self.clients, carry, first, rounds, **self.recording)
 
     def glance(self, carry: Carry, round: int) -> Glance:
-        return _glance(self.algorithm, self.clients, carry, round)
+        return program(glance, self.clients.problem.mesh)(self.algorithm, self.clients, carry, round)
 
     def finish(self, carry: Carry) -> Params:
         return self.columns.widen(self.algorithm.evaluated(*carry), self.params)
@@ -139,5 +153,7 @@ def glance(algorithm: Algorithm, clients: CompiledClients, carry: Carry, round: 
     return algorithm.glance(*carry, replace(clients, round=round))
 
 
-_segment = partial(jax.jit, static_argnames=("room", "glance_each_round"))(segment)
-_glance = jax.jit(glance)
+@cache
+def program(function: Callable[..., Any], mesh: Mesh | None, *static: str) -> Callable[..., Any]:
+    """A function compiled for these devices."""
+    return jax.jit(function, static_argnames=static, compiler_options=compiler_options(mesh))

@@ -3,17 +3,18 @@
 Runs of one method share the rows, so their parameters stand side by side as columns of one wider product.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Glance, Params
-from lossgap.engine.clients import CompiledClients
-from lossgap.engine.compiled import BUFFER, CompiledStepper, glance, segment
+from lossgap.engine.clients import CompiledClients, OneStepClients
+from lossgap.engine.compiled import BUFFER, CompiledStepper, glance, program, segment
+from lossgap.engine.devices import everywhere
 from lossgap.engine.run import Carry
 
 
@@ -41,15 +42,17 @@ class LaneStepper:
         return min(self.steppers[0].most_lines, max(1, BUFFER // (len(self.steppers) * self._clients)))
 
     def start(self) -> Carry:
-        return _stacked([stepper.start() for stepper in self.steppers])
+        return everywhere(_stacked([stepper.start() for stepper in self.steppers]), self.clients.problem.mesh)
 
     def advance(self, carry: Carry, first: int, rounds: int) -> tuple[Carry, Glance]:
         recording = self.steppers[0].recording | {"room": self.most_lines}
-        carry, lines = _segments(self.algorithms, self.clients, carry, first, rounds, **recording)
+        walked = program(segments, self.clients.problem.mesh, "room", "glance_each_round")
+        carry, lines = walked(self.algorithms, self.clients, carry, first, rounds, **recording)
         return carry, jax.tree.map(lambda a: jnp.moveaxis(a, 0, 1).reshape(a.shape[1], -1), lines)
 
     def glance(self, carry: Carry, round: int) -> Glance:
-        return jax.tree.map(lambda a: a.reshape(-1), _glances(self.algorithms, self.clients, carry, round))
+        lines = program(glances, self.clients.problem.mesh)(self.algorithms, self.clients, carry, round)
+        return jax.tree.map(lambda a: a.reshape(-1), lines)
 
     def finish(self, carry: Carry) -> Params:
         """The parameters of every lane, as a tuple."""
@@ -60,25 +63,32 @@ class LaneStepper:
         return self.steppers[0].clients.problem.clients
 
 
-def _axes(clients: CompiledClients) -> CompiledClients:
-    """Which arrays of the clients differ between lanes."""
-    same: Any = jax.tree.map(lambda _: None, clients)
-    return replace(same, problem=replace(same.problem, keys=0, solo_losses=0))
-
-
-@partial(jax.jit, static_argnames=("room", "glance_each_round"))
-def _segments(
+def segments(
     algorithms: Algorithm, clients: CompiledClients, carry: Carry, first: int, rounds: int, **recording: Any
 ) -> tuple[Carry, Glance]:
+    """`segment` for every lane."""
+
     def one(algorithm: Algorithm, clients: CompiledClients, carry: Carry) -> tuple[Carry, Glance]:
         return segment(algorithm, clients, carry, first, rounds, **recording)
 
-    return jax.vmap(one, in_axes=(0, _axes(clients), 0))(algorithms, clients, carry)
+    return _each_lane(one, algorithms, clients, carry)
 
 
-@jax.jit
-def _glances(algorithms: Algorithm, clients: CompiledClients, carry: Carry, round: int) -> Glance:
-    return jax.vmap(glance, in_axes=(0, _axes(clients), 0, None))(algorithms, clients, carry, round)
+def glances(algorithms: Algorithm, clients: CompiledClients, carry: Carry, round: int) -> Glance:
+    """`glance` for every lane."""
+    return _each_lane(lambda *lane: glance(*lane, round), algorithms, clients, carry)
+
+
+def _each_lane(function: Callable[..., Any], algorithms: Algorithm, clients: CompiledClients, carry: Carry) -> Any:
+    """Side by side where lanes share their products; else one after another, each on all devices."""
+    problem = clients.problem
+
+    def one(algorithm: Algorithm, keys: Array, solo_losses: Array, carry: Carry) -> Any:
+        own = replace(clients, problem=replace(problem, keys=keys, solo_losses=solo_losses))
+        return function(algorithm, own, carry)
+
+    lanes = algorithms, problem.keys, problem.solo_losses, carry
+    return jax.vmap(one)(*lanes) if isinstance(clients, OneStepClients) else jax.lax.map(lambda lane: one(*lane), lanes)
 
 
 def _stacked(trees: Sequence[Any]) -> Any:

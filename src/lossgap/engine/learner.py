@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lossgap.algorithms.base import Algorithm, LocalRule, Params, local_objective
+from lossgap.algorithms.base import LocalRule, Params
+from lossgap.engine.local import OwnRows, own_update
 from lossgap.federation import Client, SplitName
 from lossgap.models import BATCHES, Model
-from lossgap.training import Batch, LocalWork, Training, client_keys, even_share, local_update
+from lossgap.training import Batch, LocalWork, Training, client_keys, even_share
 
 
 class Learner(Protocol):
@@ -40,22 +41,6 @@ class Learner(Protocol):
     def accuracy(self, params: Params, split: SplitName) -> float:
         """The share of rows whose largest output is that of their label; NaN where targets are numbers."""
         ...
-
-
-def is_plain(rule: LocalRule) -> bool:
-    """Whether a method leaves the clients' own loss as it is."""
-    return getattr(type(rule), "local_loss", None) is Algorithm.local_loss
-
-
-@jax.jit
-def steered(rule: LocalRule, loss: float, gradient: Params, params: Params, start: Params) -> Params:
-    """The gradient of a method's local loss, whichever framework computed the loss F(θ_k) and its gradient ∇F(θ_k).
-
-    ℓ = rule.local_loss(F(θ_k), θ_k, θ)
-    ∇ℓ = ∂ℓ/∂F ∇F(θ_k) + ∂ℓ/∂θ_k
-    """
-    by_loss, by_params = jax.grad(rule.local_loss, argnums=(0, 1))(loss, params, start)
-    return jax.tree.map(lambda g, p: by_loss * g + p, gradient, by_params)
 
 
 @dataclass(frozen=True)
@@ -113,18 +98,10 @@ def _fit(
     key: Array,
     rule: LocalRule,
 ) -> Params:
-    count = len(rows[0])
-    batches = None if work.batch_size is None else work.batches(key, count, (count,))
-    return local_update(
-        local_objective(model, rule, params),
-        params,
-        multiplier,
-        rows,
-        step_size=step_size,
-        steps=work.steps(count),
-        batches=batches,
-        momentum=rule.local_momentum,
-    )
+    x, y, _ = rows
+    own = OwnRows(x, y, first=0, count=len(y), tile=None)
+    steps = work.steps(len(y))
+    return own_update(model, rule, work, params, multiplier, own, step_size=step_size, steps=steps, key=key)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -1,27 +1,25 @@
-"""A federation as arrays: the layouts in which the compiled engine holds ragged clients.
+"""A federation as the arrays of a compiled run, shared out among devices.
 
-Flat: all rows one after another, each with its client's number. One product serves every client, and nobody is padded.
-Blocks: clients of similar size stacked [client, row, ...], for work in which clients hold different parameters.
-Rows are padded to the largest client of their block only; clients of one block are at most a fifth apart in size.
+Rows lie one after another, each with its client's number, so that one product serves every client and nobody is padded.
+Where clients hold parameters of their own, each device has whole clients and walks through them one by one; otherwise
+every device has as many rows as any other, whoever they belong to.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
 
 from lossgap.engine.columns import Columns
+from lossgap.engine.devices import dealt, everywhere, mesh_for, spread
+from lossgap.engine.local import TILE
 from lossgap.federation import Federation, Split, SplitName
 from lossgap.models import Model, Params
 from lossgap.training import Training, client_keys
-
-BLOCK_SPREAD = 1.2
-"""The largest client of a block has at most this many times the rows of its smallest."""
-
 
 GAP_SPLITS: tuple[SplitName, SplitName] = ("train", "validation")
 """The splits that training reads."""
@@ -29,23 +27,16 @@ GAP_SPLITS: tuple[SplitName, SplitName] = ("train", "validation")
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
-class Rows:
-    """Rows of several clients, either flat [row, ...] or as a block [client, row, ...]."""
+class Shards:
+    """Rows of all clients [device, row, ...], and where each client's begin."""
 
     x: Array
     y: Array
     share: Array  # 1/n_k for a row of client k, 0 for padding: Σ share·loss is the client's mean loss
-    client: Array  # flat: [row] the client of each row; block: [client] the clients in it
-    sizes: tuple[int, ...] = field(default=(), metadata={"static": True})  # block: rows of each client in it
-
-    @property
-    def flat(self) -> "Rows":
-        """A block seen as flat rows; padding counts for nothing, since its share is 0."""
-        if self.share.ndim == 1:
-            return self
-        clients, rows = self.share.shape
-        x, y = (a.reshape(clients * rows, *a.shape[2:]) for a in (self.x, self.y))
-        return Rows(x, y, self.share.reshape(-1), jnp.repeat(self.client, rows))
+    client: Array  # [device, row]
+    owner: Array  # [device, slot] the clients that a device holds as a whole
+    first: Array  # [device, slot] where their rows begin
+    count: Array  # [device, slot] how many they are; 0 for a slot without a client
 
 
 @jax.tree_util.register_dataclass
@@ -53,89 +44,120 @@ class Rows:
 class Problem:
     """Everything a run reads and never writes."""
 
-    train: tuple[Rows, ...]
-    validation: Rows
+    train: Shards
+    validation: Shards
     rows: Array  # [client] training rows
     keys: Array  # [client] what each draws its batches from
     solo_losses: Array  # [client]
+    place: Array  # [client] among all devices' slots, one device after another
     gap_split: SplitName = field(metadata={"static": True})
+    tile: int = field(metadata={"static": True})  # rows of one client that are taken at once
+    mesh: Mesh | None = field(metadata={"static": True})
 
     @property
     def clients(self) -> int:
         return self.rows.shape[0]
 
 
-def client_losses(model: Model, params: Params, rows: tuple[Rows, ...], clients: int) -> Array:
+def client_losses(model: Model, params: Params, shards: Shards, clients: int) -> Array:
     """L_k(θ) of every client at one shared θ, [client]."""
-    total = jnp.zeros(clients)
-    for flat in (r.flat for r in rows):
-        losses = flat.share * model.row_losses(params, flat.x, flat.y)
-        total += jax.ops.segment_sum(losses, flat.client, clients)
-    return total
 
+    def on_device(x: Array, y: Array, share: Array, client: Array) -> Array:
+        return jax.ops.segment_sum(share * model.row_losses(params, x, y), client, clients)
 
-def flat_rows(splits: Sequence[Split], dtype: np.dtype) -> Rows:
-    """Clients' rows, one client after another."""
-    sizes = [len(s) for s in splits]
-    return Rows(
-        x=jnp.asarray(np.concatenate([s.x for s in splits]), dtype),
-        y=_targets(np.concatenate([s.y for s in splits]), dtype),
-        share=jnp.asarray(np.repeat([1 / n for n in sizes], sizes), dtype),
-        client=jnp.asarray(np.repeat(np.arange(len(sizes)), sizes), jnp.int32),
-    )
-
-
-def blocked_rows(splits: Sequence[Split], dtype: np.dtype, groups: Sequence[Sequence[int]]) -> tuple[Rows, ...]:
-    """Clients' rows, one block per group of clients."""
-    return tuple(_block(splits, members, dtype) for members in groups)
+    rows = shards.x, shards.y, shards.share, shards.client
+    if len(shards.x) == 1:
+        return on_device(*(a[0] for a in rows))
+    return jax.vmap(on_device)(*rows).sum(axis=0)
 
 
 def problem_of(
-    federation: Federation, training: Training, columns: Columns, *, solo_losses: np.ndarray, key: Array, blocks: bool
+    federation: Federation,
+    model: Model,
+    training: Training,
+    columns: Columns,
+    *,
+    params: int,
+    solo_losses: np.ndarray,
+    key: Array,
+    whole_clients: bool,
 ) -> Problem:
-    """The arrays of a run; `blocks` for clients that hold parameters of their own."""
-    dtype = np.dtype(training.precision)
+    """The arrays of a run of a model with so many parameters; `whole_clients` where clients hold their own."""
+    dtype, rows = np.dtype(training.precision), federation.rows()
+    mesh = mesh_for(int(rows.sum()) * params)
+    devices, tile = 1 if mesh is None else mesh.size, model.rows_at_once or min(TILE, int(rows.max()))
     train, validation = ([columns.split(each) for each in federation.splits(name)] for name in GAP_SPLITS)
-    groups = similar_sizes(federation.rows().tolist())
+    hands = dealt(rows.tolist(), devices) if whole_clients else None
+    everyone = everywhere(
+        {
+            "rows": jnp.asarray(rows, jnp.int32),
+            "keys": client_keys(key, federation.names),
+            "solo_losses": jnp.asarray(solo_losses, dtype),
+            "place": jnp.asarray(_places(hands, len(rows)), jnp.int32),
+        },
+        mesh,
+    )
     return Problem(
-        train=blocked_rows(train, dtype, groups) if blocks else (flat_rows(train, dtype),),
-        validation=flat_rows(validation, dtype),
-        rows=jnp.asarray(federation.rows(), jnp.int32),
-        keys=client_keys(key, federation.names),
-        solo_losses=jnp.asarray(solo_losses, dtype),
+        train=spread(_even(train, dtype, devices) if hands is None else _whole(train, dtype, hands, tile), mesh),
+        validation=spread(_even(validation, dtype, devices), mesh),
         gap_split=training.gap_split,
+        tile=tile,
+        mesh=mesh,
+        **everyone,
     )
 
 
-def similar_sizes(sizes: Sequence[int]) -> list[list[int]]:
-    """Clients by size, cut wherever a group would spread further than `BLOCK_SPREAD`."""
-    order = sorted(range(len(sizes)), key=lambda k: sizes[k])
-    cuts, smallest = [0], sizes[order[0]]
-    for position, k in enumerate(order):
-        if sizes[k] > BLOCK_SPREAD * smallest:
-            cuts.append(position)
-            smallest = sizes[k]
-    return [order[a:b] for a, b in pairwise([*cuts, len(order)])]
+def _even(splits: Sequence[Split], dtype: np.dtype, devices: int) -> Shards:
+    """All rows in client order, cut into as many parts of equal length as there are devices."""
+    sizes = [len(split) for split in splits]
+    length = -(-sum(sizes) // devices)
+    places = np.arange(sum(sizes))
+    none = np.zeros((devices, 0), np.int32)
+    return _shards(splits, dtype, np.divmod(places, length), (devices, length), owner=none, first=none, count=none)
 
 
-def _block(splits: Sequence[Split], members: Sequence[int], dtype: np.dtype) -> Rows:
-    sizes = tuple(len(splits[k]) for k in members)
-    shares = np.zeros((len(members), max(sizes)))
-    for share, size in zip(shares, sizes, strict=True):
-        share[:size] = 1 / size
-    return Rows(
-        x=jnp.asarray(np.stack([_padded(splits[k].x, max(sizes)) for k in members]), dtype),
-        y=_targets(np.stack([_padded(splits[k].y, max(sizes)) for k in members]), dtype),
-        share=jnp.asarray(shares, dtype),
-        client=jnp.asarray(members, jnp.int32),
-        sizes=sizes,
-    )
+def _whole(splits: Sequence[Split], dtype: np.dtype, hands: Sequence[Sequence[int]], tile: int) -> Shards:
+    """Whole clients on every device, and behind the last one a tile to read over the end."""
+    sizes = np.array([len(split) for split in splits])
+    slots = max(map(len, hands))
+    owner, first, count = (np.zeros((len(hands), slots), np.int32) for _ in range(3))
+    device_of, start_of = np.zeros(len(sizes), int), np.zeros(len(sizes), int)
+    for device, hand in enumerate(hands):
+        starts = np.cumsum([0, *sizes[hand]])[:-1]
+        owner[device, : len(hand)], first[device, : len(hand)], count[device, : len(hand)] = hand, starts, sizes[hand]
+        device_of[hand], start_of[hand] = device, starts
+    within = np.concatenate([np.arange(n) for n in sizes])
+    place = np.repeat(device_of, sizes), np.repeat(start_of, sizes) + within
+    length = max(int(sizes[hand].sum()) for hand in hands) + tile
+    return _shards(splits, dtype, place, (len(hands), length), owner=owner, first=first, count=count)
 
 
-def _padded(a: np.ndarray, rows: int) -> np.ndarray:
+def _shards(
+    splits: Sequence[Split],
+    dtype: np.dtype,
+    place: tuple[np.ndarray, np.ndarray],
+    shape: tuple[int, int],
+    **slots: np.ndarray,
+) -> Shards:
+    """Rows put into their places [device, row]; what is left over repeats a real row and counts for nothing."""
+    sizes = [len(split) for split in splits]
+    labels = np.int32 if np.issubdtype(splits[0].y.dtype, np.integer) else dtype
     # Repeats of a real row, not zeros: a loss that is infinite at zero would turn 0 · ∞ into NaN.
-    return np.concatenate([a, np.repeat(a[:1], rows - len(a), axis=0)])
+    x = np.broadcast_to(splits[0].x[:1].astype(dtype), (*shape, *splits[0].x.shape[1:])).copy()
+    y = np.full(shape, splits[0].y[0], labels)
+    share, client = np.zeros(shape, dtype), np.zeros(shape, np.int32)
+    ends = np.cumsum(sizes)
+    for k, (split, end) in enumerate(zip(splits, ends, strict=True)):
+        own = place[0][end - len(split) : end], place[1][end - len(split) : end]
+        x[own], y[own], share[own], client[own] = split.x, split.y, 1 / len(split), k
+    return Shards(*map(jnp.asarray, (x, y, share, client)), **{name: jnp.asarray(a) for name, a in slots.items()})
 
 
-def _targets(y: np.ndarray, dtype: np.dtype) -> Array:
-    return jnp.asarray(y, jnp.int32 if np.issubdtype(y.dtype, np.integer) else dtype)
+def _places(hands: Sequence[Sequence[int]] | None, clients: int) -> np.ndarray:
+    """Each client's slot, counted over all devices."""
+    if hands is None:
+        return np.arange(clients)
+    slots, place = max(map(len, hands)), np.zeros(clients, int)
+    for device, hand in enumerate(hands):
+        place[hand] = device * slots + np.arange(len(hand))
+    return place

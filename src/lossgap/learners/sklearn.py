@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 
 from lossgap.algorithms.base import LocalRule, Params
-from lossgap.engine.learner import is_plain
+from lossgap.engine.local import is_plain
 from lossgap.errors import require
 from lossgap.federation import SplitName
 from lossgap.training import Training

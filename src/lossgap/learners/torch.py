@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lossgap.algorithms.base import LocalRule, Params
-from lossgap.engine.learner import is_plain, steered
+from lossgap.engine.local import is_plain, steered
 from lossgap.errors import SettingError, require
 from lossgap.federation import SplitName
 from lossgap.training import Training
