@@ -27,7 +27,7 @@ FLOORS = [
     ("experiment",),
     ("learners",),
     ("comparison", "tuning"),
-    ("store", "picture", "arguments"),
+    ("store", "picture", "live", "tracking", "arguments"),
     ("reporting",),
     ("auditing",),
     ("paper",),
@@ -36,7 +36,7 @@ FLOORS = [
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 HEAVY = {"jax", "pyarrow", "pydantic", "rich", "scipy", "sklearn", "torch", "flwr", "polars", "pandas"}
-LEAVES = ("learners",)
+LEAVES = ("learners", "tracking")
 """Rooms for users of other frameworks: no other room imports them when it is loaded."""
 
 LONGEST_MODULE = 300
@@ -87,7 +87,7 @@ def test_the_core_never_imports_other_frameworks() -> None:
         if room_of(path) in LEAVES:
             continue
         names = {name.split(".")[0] for name in imports(path, top_level=False)}
-        assert not names & {"torch", "flwr", "pandas", "polars"}, path
+        assert not names & {"torch", "flwr", "pandas", "polars", "mlflow"}, path
 
 
 def test_nothing_loads_a_leaf() -> None:

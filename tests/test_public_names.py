@@ -14,6 +14,7 @@ NAMES = [
     "QFFL",
     "Algorithm",
     "Audit",
+    "Checkpoints",
     "Client",
     "Comparison",
     "DataError",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from lossgap.auditing import Audit, audit
     from lossgap.comparison import Comparison, compare
+    from lossgap.engine.checkpoint import Checkpoints
     from lossgap.errors import DataError, DataWarning, DivergedError, FileError, LossgapError, SettingError
     from lossgap.experiment import train, train_many
     from lossgap.federation import Client, Federation, Split
@@ -66,6 +67,7 @@ _MODULES = {
         "Term",
         "Udj",
     ),
+    "lossgap.engine.checkpoint": ("Checkpoints",),
     "lossgap.errors": ("DataError", "DataWarning", "DivergedError", "FileError", "LossgapError", "SettingError"),
     "lossgap.auditing": ("Audit", "audit"),
     "lossgap.comparison": ("Comparison", "compare"),
@@ -90,6 +92,7 @@ __all__ = [
     "QFFL",
     "Algorithm",
     "Audit",
+    "Checkpoints",
     "Client",
     "Comparison",
     "DataError",

@@ -6,13 +6,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from lossgap.algorithms.base import Algorithm
+from lossgap.engine.checkpoint import Saves
 from lossgap.experiment import check_methods, train
 from lossgap.federation import Federation
+from lossgap.metrics import Summary
 from lossgap.models import Model
 from lossgap.result import Result
 from lossgap.solo import Stop, train_solo
 from lossgap.table import Table
 from lossgap.training import Training
+
+MEASURES = {
+    "worst gap": "max_gap",
+    "best gap": "min_gap",
+    "gap variance": "gap_variance",
+    "accuracy": "mean_accuracy",
+    "worst accuracy": "worst_accuracy",
+    "better off than alone": "appeal",
+}
 
 
 @dataclass(frozen=True)
@@ -24,25 +35,25 @@ class Comparison:
 
     def table(self) -> Table:
         """One row per method: mean over seeds, and the standard deviation (ddof = 1) where there are several."""
-        measures = {
-            "worst gap": lambda s: s.max_gap,
-            "best gap": lambda s: s.min_gap,
-            "gap variance": lambda s: s.gap_variance,
-            "accuracy": lambda s: s.mean_accuracy,
-            "worst accuracy": lambda s: s.worst_accuracy,
-            "better off than alone": lambda s: s.appeal,
-        }
-        rows = []
-        for label, results in self.results.items():
-            summaries = [result.summary() for result in results]
-            rows.append((label, *(_mean_and_deviation(list(map(of, summaries))) for of in measures.values())))
-        return Table(("method", *measures), tuple(rows))
+        return measures({label: [each.summary() for each in results] for label, results in self.results.items()})
 
     def __str__(self) -> str:
-        seeds = (
-            f"mean ± standard deviation (ddof = 1) over {len(self.seeds)} seeds" if len(self.seeds) > 1 else "one seed"
-        )
-        return f"{self.table()}\n{seeds}: {', '.join(map(str, self.seeds))}"
+        return f"{self.table()}\n{told(self.seeds)}"
+
+
+def measures(summaries: Mapping[str, Sequence[Summary]]) -> Table:
+    """One row per method: mean over its summaries, and the standard deviation (ddof = 1) where there are several."""
+    rows = [
+        (label, *(_mean_and_deviation([getattr(summary, name) for summary in each]) for name in MEASURES.values()))
+        for label, each in summaries.items()
+    ]
+    return Table(("method", *MEASURES), tuple(rows))
+
+
+def told(seeds: Sequence[int]) -> str:
+    """What numbers of a table are."""
+    kind = f"mean ± standard deviation (ddof = 1) over {len(seeds)} seeds" if len(seeds) > 1 else "one seed"
+    return f"{kind}: {', '.join(map(str, seeds))}"
 
 
 def compare(
@@ -53,6 +64,7 @@ def compare(
     *,
     seeds: Sequence[int] = (0,),
     stop: Stop = "converged",
+    checkpoint: Saves | None = None,
     progress: bool | None = None,
 ) -> Comparison:
     """Train every method on every seed; solo models are trained once per seed and shared.
@@ -62,15 +74,19 @@ def compare(
         model, algorithms, training: as for `train`.
         seeds: each gives a federation, an initialisation and its batches.
         stop: how each client trains alone, see `train_solo`.
+        checkpoint: as for `train`: the run at work when a comparison is cut off goes on from there. `lossgap.Store` has
+            a `compare` that keeps the finished runs as well.
         progress: show progress bars; by default on a terminal.
     """
     check_methods(algorithms, seeds)
     results: dict[str, list[Result]] = {str(algorithm): [] for algorithm in algorithms}
     for seed in seeds:
         federation = make_federation(seed=seed)
-        solo = train_solo(federation, model, training, stop=stop, seed=seed, progress=progress)
+        solo = train_solo(federation, model, training, stop=stop, seed=seed, checkpoint=checkpoint, progress=progress)
         for algorithm in algorithms:
-            result = train(federation, model, algorithm, training, seed=seed, solo=solo, progress=progress)
+            result = train(
+                federation, model, algorithm, training, seed=seed, solo=solo, checkpoint=checkpoint, progress=progress
+            )
             results[str(algorithm)].append(result)
     return Comparison(tuple(seeds), {label: tuple(each) for label, each in results.items()})
 

@@ -16,9 +16,12 @@ from typing import Any
 import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from lossgap.errors import FileError
+
+SHORT = 12
+"""So many digits of a hash name a folder; the whole hash is kept inside and compared."""
 
 Tensors = Mapping[str, np.ndarray]
 
@@ -44,8 +47,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """A draft to write, which takes the file's place once the block has ended well. One writer at a time."""
-    draft = path.with_name(f".{path.name}.draft")
+    """A draft to write, which takes the file's place once the block has ended well."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
     with _named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -54,6 +57,12 @@ def whole_file(path: Path) -> Iterator[Path]:
             os.replace(draft, path)
         finally:
             draft.unlink(missing_ok=True)
+
+
+def remove_drafts(path: Path) -> None:
+    """Drafts of a file that were left by processes that were killed while they wrote it."""
+    for draft in path.parent.glob(f".{path.name}.*.draft"):
+        draft.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -90,7 +99,8 @@ def plain(number: Any) -> Any:
 
 
 def write_tensors(path: Path, tensors: Tensors, about: Mapping[str, str] | None = None) -> None:
-    save_file({name: np.asarray(a, order="C") for name, a in tensors.items()}, path, metadata=dict(about or {}))
+    # As bytes: `save_file` makes files that nobody else may read, and stores are shared.
+    path.write_bytes(save({name: np.asarray(a, order="C") for name, a in tensors.items()}, dict(about or {})))
 
 
 def read_tensors(path: Path, again: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:

@@ -1,9 +1,9 @@
 """Errors that name the client, the cause and the fix."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from numbers import Integral, Real
-from typing import TypeVar
+from typing import Any, TypeVar
 
 H = TypeVar("H", bound=Hashable)
 
@@ -30,6 +30,14 @@ class DivergedError(LossgapError, ArithmeticError):
 
 class FileError(LossgapError, OSError):
     """A file that is not there, cut off, or not what it says."""
+
+
+class Stopped(KeyboardInterrupt):
+    """Training that was interrupted, and on request what it has come to so far."""
+
+    def __init__(self, so_far: Callable[[], Any]) -> None:
+        super().__init__()
+        self.so_far = so_far
 
 
 class DataWarning(UserWarning):

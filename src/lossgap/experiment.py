@@ -7,9 +7,12 @@ import jax
 import numpy as np
 
 from lossgap.algorithms.base import Algorithm, Params
+from lossgap.engine.checkpoint import Saves, kept
 from lossgap.engine.compiled import CompiledStepper
+from lossgap.engine.run import Onlooker
 from lossgap.errors import repeated, require
 from lossgap.federation import Federation
+from lossgap.identity import described_model, fingerprint, joint_key, run_identity
 from lossgap.models import Model, initial_params
 from lossgap.passes import Engine, Start, kinds, run_pass
 from lossgap.result import Result
@@ -27,9 +30,13 @@ def train(
     solo: Solo | Sequence[float] | None = None,
     initial_params: Params | None = None,
     engine: Engine = CompiledStepper.of,
+    checkpoint: Saves | None = None,
+    onlooker: Onlooker | None = None,
     progress: bool | None = None,
 ) -> Result:
     """Train one shared model.
+
+    Ctrl-C raises `lossgap.errors.Stopped`, a `KeyboardInterrupt` whose `so_far()` is the result so far, in a list.
 
     Args:
         federation: who holds which rows.
@@ -41,11 +48,26 @@ def train(
             `train_solo` with the same training and seed.
         initial_params: where to start, in place of the seed's own initialisation.
         engine: the compiled engine, or its plain twin `lossgap.engine.sequential.SequentialStepper.of`.
+        checkpoint: a folder in which the run is saved every ten seconds, and from which the same call goes on if it was
+            cut off, to the very same result; or `lossgap.Checkpoints`, which says how often. Several runs may share
+            the folder, one process at a time may work on each. `lossgap.Store` keeps results as well.
+        onlooker: called with lines of the history as they come in.
         progress: show a progress bar; by default on a terminal.
     """
-    alone = partial(train_solo, federation, model, training, seed=seed, progress=progress) if solo is None else solo
-    starts = starts_of(federation, model, [algorithm], training, seed=seed, solo=alone, initial_params=initial_params)
-    return run_pass(federation, model, training, starts, engine=engine, progress=progress)[0]
+    alone = partial(train_solo, federation, model, training, seed=seed, checkpoint=checkpoint, progress=progress)
+    starts = starts_of(
+        federation,
+        model,
+        [algorithm],
+        training,
+        seed=seed,
+        solo=alone if solo is None else solo,
+        initial_params=initial_params,
+    )
+    with kept(checkpoint, partial(_key, federation, model, training, starts, engine)) as saves:
+        return run_pass(
+            federation, model, training, starts, engine=engine, checkpoint=saves, onlooker=onlooker, progress=progress
+        )[0]
 
 
 def train_many(
@@ -57,6 +79,7 @@ def train_many(
     seeds: Sequence[int] = (0,),
     solo: Solo | Sequence[float] | None = None,
     initial_params: Params | None = None,
+    checkpoint: Saves | None = None,
     progress: bool | None = None,
 ) -> list[Result]:
     """Train every method from every seed's initialisation on one federation, those of one kind in one pass.
@@ -70,17 +93,26 @@ def train_many(
         seeds: of the initialisation and of batches.
         solo: as for `train`; by default trained anew for each seed.
         initial_params: where every run starts, in place of each seed's own initialisation.
+        checkpoint: as for `train`.
     """
     check_methods(algorithms, seeds)
     starts: list[Start] = []
     for seed in seeds:
-        alone = partial(train_solo, federation, model, training, seed=seed, progress=progress) if solo is None else solo
+        alone = partial(train_solo, federation, model, training, seed=seed, checkpoint=checkpoint, progress=progress)
         starts += starts_of(
-            federation, model, algorithms, training, seed=seed, solo=alone, initial_params=initial_params
+            federation,
+            model,
+            algorithms,
+            training,
+            seed=seed,
+            solo=alone if solo is None else solo,
+            initial_params=initial_params,
         )
     results: dict[int, Result] = {}
     for lanes in kinds([start.algorithm for start in starts]):
-        trained = run_pass(federation, model, training, [starts[i] for i in lanes], progress=progress)
+        some = [starts[i] for i in lanes]
+        with kept(checkpoint, partial(_key, federation, model, training, some)) as saves:
+            trained = run_pass(federation, model, training, some, checkpoint=saves, progress=progress)
         results |= dict(zip(lanes, trained, strict=True))
     return [results[i] for i in range(len(starts))]
 
@@ -100,6 +132,28 @@ def starts_of(
     check_fit(algorithms, len(federation.clients), training, params)
     losses = checked_solo(federation.names, training, solo() if callable(solo) else solo)
     return [Start(algorithm, seed, params=params, solo_losses=losses) for algorithm in algorithms]
+
+
+def _key(
+    federation: Federation,
+    model: Model,
+    training: Training,
+    starts: Sequence[Start],
+    engine: Engine = CompiledStepper.of,
+) -> str:
+    """The hash of what a pass computes and of how."""
+    identity = partial(run_identity, fingerprint(federation), described_model(model, federation, training))
+    runs = [
+        identity(
+            start.algorithm,
+            training,
+            seed=start.seed,
+            solo={"losses": start.solo_losses.tolist()},
+            start=start.params,
+        )
+        for start in starts
+    ]
+    return joint_key([getattr(engine, "__qualname__", repr(engine)), *(run.key for run in runs)])
 
 
 def check_fit(algorithms: Sequence[Algorithm], clients: int, training: Training, params: Params) -> None:

@@ -19,14 +19,11 @@ from jax.extend.core import ClosedJaxpr
 import lossgap
 from lossgap import algorithms, models
 from lossgap.algorithms import Algorithm
-from lossgap.disk import leaves, plain
+from lossgap.disk import SHORT, leaves, plain
 from lossgap.errors import SettingError
 from lossgap.federation import Federation
 from lossgap.models import Model, Params
 from lossgap.training import Training
-
-SHORT = 12
-"""So many digits of the hash name a folder; the whole hash is kept inside and compared."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +94,11 @@ def solo_identity(
         "stop": stop,
     }
     return Identity(_canonical(content), f"solo-{model['name']}-{stop}-seed-{seed}")
+
+
+def joint_key(keys: Sequence[str]) -> str:
+    """The hash of things that are computed together, in this order."""
+    return hashlib.sha256(" ".join(keys).encode()).hexdigest()
 
 
 def series() -> str:

@@ -9,10 +9,12 @@ import jax
 import numpy as np
 
 from lossgap.algorithms.base import Algorithm, Params
+from lossgap.engine.checkpoint import Checkpoint
 from lossgap.engine.compiled import CompiledStepper
 from lossgap.engine.curvature import safe_steps
 from lossgap.engine.lanes import LaneStepper
-from lossgap.engine.run import Run, Stepper, drive
+from lossgap.engine.run import Onlooker, Run, Stepper, drive
+from lossgap.errors import Stopped
 from lossgap.federation import Federation
 from lossgap.metrics import client_rows
 from lossgap.models import BATCHES, Model
@@ -101,50 +103,71 @@ def run_pass(
     *,
     engine: Engine = CompiledStepper.of,
     progress: bool | None = None,
+    checkpoint: Checkpoint | None = None,
+    onlooker: Onlooker | None = None,
 ) -> list[Result]:
-    """Train runs of one kind, several of them side by side; a single one by the engine alone."""
+    """Train runs of one kind, several of them side by side; a single one by the engine alone.
+
+    An interruption leaves as `Stopped`, which knows the results so far.
+    """
     if training.step_size == "safe":  # a number of each run's own, which lanes cannot have
         own = [(start.with_safe_step(federation, model, training), start) for start in starts]
-        return [run_pass(federation, model, t, [s], engine=engine, progress=progress)[0] for t, s in own]
-    with jax.enable_x64(training.precision == "float64"):
-        run = _single if len(starts) == 1 else _side_by_side
-        runs = run(federation, model, training, starts, engine, progress)
-        return [start.result(federation, model, training, run) for start, run in zip(starts, runs, strict=True)]
-
-
-def _single(
-    federation: Federation,
-    model: Model,
-    training: Training,
-    starts: Sequence[Start],
-    engine: Engine,
-    progress: bool | None,
-) -> list[Run]:
-    (start,) = starts
-    stepper = engine(federation, model, start.algorithm, training, **start.of_engine())
-    safe_step, remark = safe_steps(federation, model, start.params), partial(start.remark, federation, model, training)
-    with progress_bar(str(start.algorithm), training.rounds, shown=progress) as report:
-        label = f"Training with {start.algorithm}"
+        kept = checkpoint if len(starts) == 1 else None
         return [
-            drive(stepper, training, federation.names, safe_step=safe_step, remark=remark, label=label, progress=report)
+            run_pass(federation, model, t, [s], engine=engine, progress=progress, checkpoint=kept, onlooker=onlooker)[0]
+            for t, s in own
         ]
+    exact = partial(jax.enable_x64, training.precision == "float64")
+
+    def results(run: Run) -> list[Result]:
+        with exact():
+            runs = _lanes(run, len(starts), len(federation.names))
+            return [start.result(federation, model, training, run) for start, run in zip(starts, runs, strict=True)]
+
+    def so_far(stopped: Stopped) -> list[Result]:
+        with exact():
+            return results(stopped.so_far())
+
+    with exact():
+        names = federation.names
+        if len(starts) > 1:
+            names = tuple(f"{name} under {start.algorithm}" for start in starts for name in names)
+        stepper = _stepper(federation, model, training, starts, engine)
+        label = _label(starts)
+        with progress_bar(label, training.rounds, shown=progress) as report:
+            try:
+                run = drive(
+                    stepper,
+                    training,
+                    names,
+                    safe_step=safe_steps(federation, model, starts[0].params),
+                    remark=partial(starts[-1].remark, federation, model, training),
+                    label=f"Training with {label}" if len(starts) == 1 else "Training",
+                    progress=report,
+                    checkpoint=checkpoint,
+                    onlooker=onlooker,
+                )
+            except Stopped as stopped:
+                raise Stopped(partial(so_far, stopped)) from None
+    return results(run)
 
 
-def _side_by_side(
-    federation: Federation,
-    model: Model,
-    training: Training,
-    starts: Sequence[Start],
-    engine: Engine,
-    progress: bool | None,
-) -> list[Run]:
+def _stepper(
+    federation: Federation, model: Model, training: Training, starts: Sequence[Start], engine: Engine
+) -> Stepper:
+    if len(starts) == 1:
+        return engine(federation, model, starts[0].algorithm, training, **starts[0].of_engine())
     first = CompiledStepper.of(federation, model, starts[0].algorithm, training, **starts[0].of_engine())
-    steppers = [first, *(first.again(start.algorithm, **start.of_engine()) for start in starts[1:])]
-    names = [f"{name} under {start.algorithm}" for start in starts for name in federation.names]
-    clients = len(federation.names)
-    safe_step = safe_steps(federation, model, starts[0].params)
-    remark = partial(starts[-1].remark, federation, model, training)
-    label = f"{len(starts)} × {type(starts[0].algorithm).__name__}"
-    with progress_bar(label, training.rounds, shown=progress) as report:
-        run = drive(LaneStepper.of(steppers), training, names, safe_step=safe_step, remark=remark, progress=report)
+    return LaneStepper.of([first, *(first.again(start.algorithm, **start.of_engine()) for start in starts[1:])])
+
+
+def _label(starts: Sequence[Start]) -> str:
+    first = starts[0].algorithm
+    return str(first) if len(starts) == 1 else f"{len(starts)} × {type(first).__name__}"
+
+
+def _lanes(run: Run, lanes: int, clients: int) -> list[Run]:
+    """A pass as its single runs."""
+    if lanes == 1:
+        return [run]
     return [Run(params, run.history.of(slice(i * clients, (i + 1) * clients))) for i, params in enumerate(run.params)]

@@ -53,9 +53,17 @@ class Result:
         """Summaries over clients, each counting the same."""
         return Summary.of(self.clients)
 
+    @property
+    def stopped(self) -> int | None:
+        """The rounds that were trained if training was stopped before its end."""
+        done = int(self.history.rounds[-1])
+        return done if done < self.training.rounds else None
+
     def verdict(self) -> str:
         """Who is helped and who is harmed, in one plain sentence, and what the method has to say of the run."""
         remarks = self.algorithm.remarks(self.history.rounds, self.history.gap)
+        if self.stopped is not None:
+            remarks = (f"Training was stopped after {self.stopped} of {self.training.rounds} rounds.", *remarks)
         return " ".join([f"{self.algorithm} {verdict(self.clients)}.", *remarks])
 
     def table(self) -> Table:

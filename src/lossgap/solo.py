@@ -1,16 +1,19 @@
 """L_k*, the best loss that each client could reach alone: what loss gaps are measured against."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import jax
 import numpy as np
 
 from lossgap.engine.alone import Found, train_alone
+from lossgap.engine.checkpoint import Checkpoint, Saves, kept
 from lossgap.engine.curvature import with_safe_step_alone
 from lossgap.engine.exact import minimise_alone
 from lossgap.errors import require
 from lossgap.federation import Federation, SplitName
+from lossgap.identity import described_model, fingerprint, solo_identity
 from lossgap.metrics import scores
 from lossgap.models import BATCHES, RESAMPLING, Model, Params, initial_params
 from lossgap.training import Training
@@ -60,6 +63,7 @@ def train_solo(
     stop: Stop = "converged",
     max_epochs: int | None = None,
     seed: int = 0,
+    checkpoint: Saves | Checkpoint | None = None,
     progress: bool | None = None,
 ) -> Solo:
     """Train every client alone from the shared initialisation.
@@ -72,6 +76,8 @@ def train_solo(
             loss of a convex model until its gradient has vanished, and says how small it is.
         max_epochs: for "converged" and "best"; by default as many passes as `training` makes together.
         seed: of the initialisation, of batches and of the bootstrap.
+        checkpoint: a folder in which the work is saved every ten seconds, and from which it goes on if it was cut off;
+            or `lossgap.Checkpoints`. "exact" takes no time worth saving.
         progress: show a progress bar; by default on a terminal.
     """
     require(
@@ -90,10 +96,19 @@ def train_solo(
             found = minimise_alone(federation, model, start, precision=training.precision, progress=progress)
         else:
             key = jax.random.fold_in(jax.random.key(seed), BATCHES)
-            keep_best = stop == "best"
-            found = train_alone(
-                federation, model, training, start, keep_best=keep_best, epochs=epochs, key=key, progress=progress
-            )
+            whose = partial(_key, federation, model, training, seed=seed, stop=stop, epochs=epochs)
+            with kept(checkpoint, whose) as saves:
+                found = train_alone(
+                    federation,
+                    model,
+                    training,
+                    start,
+                    keep_best=stop == "best",
+                    epochs=epochs,
+                    key=key,
+                    progress=progress,
+                    checkpoint=saves,
+                )
         described = [
             _described(federation, k, model, training, each, np.random.default_rng([seed, RESAMPLING, k]))
             for k, each in enumerate(found)
@@ -104,6 +119,12 @@ def train_solo(
 def epochs_alone(training: Training, most: int | None = None) -> int:
     """The most epochs that a client trains alone; by default as many passes as `training` makes together."""
     return most or training.rounds * (training.local_epochs or training.local_steps)
+
+
+def _key(federation: Federation, model: Model, training: Training, *, seed: int, stop: Stop, epochs: int) -> str:
+    """The hash of what is trained."""
+    described = described_model(model, federation, training)
+    return solo_identity(fingerprint(federation), described, training, seed=seed, stop=stop, epochs=epochs).key
 
 
 def _described(

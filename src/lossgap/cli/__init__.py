@@ -10,7 +10,20 @@ import click
 from lossgap import __version__
 from lossgap.errors import LossgapError
 
-COMMANDS = ("demo", "train", "compare", "tune", "show", "data", "describe", "reproduce", "theory", "report", "audit")
+COMMANDS = (
+    "demo",
+    "train",
+    "compare",
+    "tune",
+    "show",
+    "report",
+    "audit",
+    "runs",
+    "data",
+    "describe",
+    "theory",
+    "reproduce",
+)
 """Each is `command` in the module of its name."""
 
 

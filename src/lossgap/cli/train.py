@@ -1,21 +1,35 @@
 """`lossgap train`: one method of a TOML file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from lossgap.cli.keeping import kept, store_options
+from lossgap.cli.watching import check_terminal, logging_to, watched
+
+if TYPE_CHECKING:
+    from lossgap.result import Result
 
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the result; by default as the file says.")
-def command(config: Path, out: Path | None) -> None:
-    """Train the one method of a TOML file, with its first seed."""
+@click.option("--mlflow", metavar="URI", help="An MLflow server that the result is logged to; needs lossgap[mlflow].")
+@click.option("--live", is_flag=True, help="Show gaps and multipliers of every client while it is trained.")
+@store_options
+def command(
+    config: Path, out: Path | None, store: Path | None, checkpoint_seconds: float, live: bool, mlflow: str | None
+) -> None:
+    """Train the one method of a TOML file, with its first seed.
+
+    Ctrl-C stops: the result so far is written, and the same command goes on from there.
+    """
     from lossgap import config as configs
     from lossgap.cli.output import check_folders, folder_of
-    from lossgap.errors import require
-    from lossgap.experiment import train
-    from lossgap.solo import train_solo
+    from lossgap.errors import Stopped, require
 
+    check_terminal(live)
     settings = configs.read(config)
     require(
         len(settings.methods) == 1,
@@ -24,8 +38,22 @@ def command(config: Path, out: Path | None) -> None:
     )
     (method,), seed, out = settings.methods, settings.run.seeds[0], out or Path(settings.run.out)
     check_folders(out, [method], [seed])
-    federation = settings.make_federation(seed=seed)
-    solo = train_solo(federation, settings.model, settings.training, stop=settings.run.solo, seed=seed)
-    result = train(federation, settings.model, method, settings.training, solo=solo, seed=seed)
+    federation, model, training = settings.make_federation(seed=seed), settings.model, settings.training
+    log = logging_to(mlflow)
+    with kept(store, out, checkpoint_seconds) as runs:
+        try:
+            if live:  # with a progress bar of its own, before the view begins
+                runs.train_solo(federation, model, training, stop=settings.run.solo, seed=seed)
+            with watched(live, str(method), federation.names, training.rounds) as view:
+                result = runs.train(federation, model, method, training, solo=settings.run.solo, seed=seed, **view)
+        except Stopped as stopped:
+            (result,) = stopped.so_far()
+            _write(result, folder_of(out, method, seed))
+            raise
+        _write(result, folder_of(out, method, seed))
+    log(result)
+
+
+def _write(result: "Result", folder: Path) -> None:
     click.echo(str(result))
-    click.echo(f"\nWritten to {result.save(folder_of(out, method, seed))}.")
+    click.echo(f"\nWritten to {result.save(folder)}.")

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lossgap.cli.keeping import kept, store_options
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,7 +38,15 @@ class Penalties(click.ParamType[tuple[float, ...]]):
 @click.option("--penalties", type=Penalties(), help="Values of λ, such as 0.1,1,5; by default the paper's.")
 @click.option("--rule", type=click.Choice(list(RULES)), default="worst-gap", show_default=True, help="How to choose.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the results; by default as the file says.")
-def command(config: Path, penalties: tuple[float, ...] | None, rule: str, out: Path | None) -> None:
+@store_options
+def command(
+    config: Path,
+    penalties: tuple[float, ...] | None,
+    rule: str,
+    out: Path | None,
+    store: Path | None,
+    checkpoint_seconds: float,
+) -> None:
     """Train EAGLE with many λ in one pass on the clients of a TOML file, and recommend one.
 
     The file's [[methods]] may hold one Eagle, whose other settings are used.
@@ -44,33 +54,27 @@ def command(config: Path, penalties: tuple[float, ...] | None, rule: str, out: P
     from lossgap import config as configs
     from lossgap import tuning
     from lossgap.cli.output import check_folders, folder_of
-    from lossgap.solo import train_solo
 
     settings = configs.read(config)
     eagle, out = _eagle(settings.methods), out or Path(settings.run.out)
     path = tuning.settings_of(eagle, penalties or tuning.PENALTIES)
     check_folders(out, path, settings.run.seeds)
-    by_seed = []
-    for seed in settings.run.seeds:
-        federation = settings.make_federation(seed=seed)
-        solo = train_solo(federation, settings.model, settings.training, stop=settings.run.solo, seed=seed)
-        one = tuning.frontier(
-            federation,
+    with kept(store, out, checkpoint_seconds) as runs:
+        compared = runs.compare(
+            settings.make_federation,
             settings.model,
+            path,
             settings.training,
-            penalties=penalties or tuning.PENALTIES,
-            eagle=eagle,
-            seeds=(seed,),
-            solo=solo,
+            seeds=settings.run.seeds,
+            stop=settings.run.solo,
         )
-        by_seed.append([results[0] for results in one.results])
-    found = tuning.of_results(list(zip(*by_seed, strict=True)), rule=RULES[rule](tuning))
-    click.echo(str(found))
-    if len(by_seed) > 1:
-        click.echo(f"Means over seeds {', '.join(map(str, settings.run.seeds))}.")
-    for results in found.results:
-        for result in results:
-            result.save(folder_of(out, result.algorithm, result.seed))
+        found = tuning.of_results(list(compared.results.values()), rule=RULES[rule](tuning))
+        click.echo(str(found))
+        if len(settings.run.seeds) > 1:
+            click.echo(f"Means over seeds {', '.join(map(str, settings.run.seeds))}.")
+        for results in found.results:
+            for result in results:
+                result.save(folder_of(out, result.algorithm, result.seed))
     click.echo(f"\nWritten to {out}: one folder per λ and seed, `lossgap show FOLDER` prints it.")
 
 

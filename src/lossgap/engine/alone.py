@@ -1,5 +1,6 @@
 """Every client trained by itself, all at once, in blocks of clients of similar size."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -8,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lossgap.engine.checkpoint import Checkpoint, Standing, saving
 from lossgap.engine.curvature import safe_steps
 from lossgap.engine.local import OwnRows
 from lossgap.engine.rows import Rows, blocked_rows, similar_sizes
-from lossgap.engine.run import Watch, paced
+from lossgap.engine.run import SafeStep, Watch, paced
 from lossgap.federation import Federation
 from lossgap.models import Model, Params
 from lossgap.progress import progress_bar
@@ -72,24 +74,36 @@ def train_alone(
     epochs: int,
     key: Array,
     progress: bool | None,
+    checkpoint: Checkpoint | None = None,
 ) -> list[Found]:
-    """Train until the training loss is flat or the epochs are used up; keep the last model, or the best one."""
+    """Train until the training loss is flat or the epochs are used up; keep the last model, or the best one.
+
+    With a checkpoint, work that was cut off goes on where it was saved last.
+    """
     dtype, groups = np.dtype(training.precision), similar_sizes(federation.rows().tolist())
-    blocks = (blocked_rows(federation.splits(split), dtype, groups) for split in ("train", "validation"))
-    found: dict[int, Found] = {}
-    with progress_bar("solo models", epochs * len(groups), shown=progress) as report:
-        for number, (members, train, validation) in enumerate(zip(groups, *blocks, strict=True)):
-            watch = _watch(federation, model, training, start, members)
-            keys = client_keys(key, [federation.names[k] for k in members])
-            party = Party(_arrays(train), _arrays(validation), jnp.array(train.sizes), keys, train.sizes)
-            walk = _beginning(start, len(members))
-            for first, count in paced(epochs + 1, every=1, most=MOST_EPOCHS_AT_ONCE):
+    train, validation = (blocked_rows(federation.splits(split), dtype, groups) for split in ("train", "validation"))
+    looks = epochs + 1  # of each group; what is done counts on from one group to the next
+    begun = Standing(0, tuple(_beginning(start, len(members)) for members in groups), dict)
+    stands = (checkpoint.read(begun.tree) if checkpoint else None) or begun
+    with progress_bar("solo models", looks * len(groups), shown=progress) as report, saving(checkpoint) as saved:
+        for number in range(stands.done // looks, len(groups)):
+            names = [federation.names[k] for k in groups[number]]
+            party = _party(train[number], validation[number], client_keys(key, names))
+            watch = _watch(names, training, safe_steps(federation, model, start))
+            if stands.done % looks:
+                watch.start = stands.notes()["start"]
+            for first, count in paced(looks, every=1, most=MOST_EPOCHS_AT_ONCE, done=stands.done % looks):
+                walk = stands.tree[number]
                 walk = _epochs(model, training.local_work, keep_best, walk, party, training.step, count, epochs)
-                watch(np.asarray(walk.epoch[:1]), np.asarray(walk.loss)[None], np.ones((1, len(members))))
-                report(number * epochs + first + count - 1)
-                if walk.flat.all():
+                watch(np.asarray(walk.epoch[:1]), np.asarray(walk.loss)[None], np.ones((1, len(names))))
+                done = number * looks + (looks if walk.flat.all() else first + count)
+                walks = (*stands.tree[:number], walk, *stands.tree[number + 1 :])
+                stands = Standing(done, walks, partial(dict, start=watch.start))
+                saved(stands)
+                report(done)
+                if done == (number + 1) * looks:
                     break
-            found |= dict(zip(members, _found(walk), strict=True))
+    found = {k: each for members, walk in zip(groups, stands.tree, strict=True) for k, each in _found(members, walk)}
     return [found[k] for k in range(len(federation.clients))]
 
 
@@ -146,6 +160,18 @@ def _epochs(
     return jax.lax.fori_loop(0, count, lambda _, walk: jax.vmap(advance)(walk, party), walk)
 
 
+def _party(train: Rows, validation: Rows, keys: Array) -> Party:
+    return Party(_batch(train), _batch(validation), jnp.array(train.sizes), keys, train.sizes)
+
+
+def _batch(rows: Rows) -> Batch:
+    return rows.x, rows.y, rows.share
+
+
+def _watch(names: Sequence[str], training: Training, safe_step: SafeStep) -> Watch:
+    return Watch(names, training.step, safe_step, label="Training alone", unit="epoch")
+
+
 def _beginning(start: Params, clients: int) -> Walk:
     dtype = jnp.result_type(*jax.tree.leaves(start))
     never, zero = jnp.array(jnp.inf, dtype), jnp.array(0, jnp.int32)
@@ -154,23 +180,12 @@ def _beginning(start: Params, clients: int) -> Walk:
     return jax.tree.map(lambda a: jnp.broadcast_to(a, (clients, *jnp.shape(a))), one)
 
 
-def _found(walk: Walk) -> list[Found]:
+def _found(members: Sequence[int], walk: Walk) -> Iterator[tuple[int, Found]]:
     walk = jax.tree.map(np.asarray, walk)
-    return [
-        Found(jax.tree.map(lambda a: a[i], walk.kept), int(walk.kept_epoch[i]), bool(walk.flat[i]))  # noqa: B023
-        for i in range(len(walk.flat))
-    ]
+    for i, k in enumerate(members):
+        kept = jax.tree.map(lambda a: a[i], walk.kept)  # noqa: B023 - used before i moves on
+        yield k, Found(kept, int(walk.kept_epoch[i]), bool(walk.flat[i]))
 
 
 def _where(condition: Array, yes: Params, no: Params) -> Params:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
-
-
-def _arrays(rows: Rows) -> Batch:
-    return rows.x, rows.y, rows.share
-
-
-def _watch(federation: Federation, model: Model, training: Training, start: Params, members: list[int]) -> Watch:
-    names = [federation.names[k] for k in members]
-    safe_step = safe_steps(federation, model, start)
-    return Watch(names, training.step, safe_step, label="Training alone", unit="epoch")

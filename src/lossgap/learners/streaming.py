@@ -89,4 +89,4 @@ def _alone(
 
 def _smaller(training: Training) -> SafeStep:
     """How sharply losses bend would take many passes over the rows to find out, so this is only a better guess."""
-    return lambda largest_multiplier: training.step_size / (10 * largest_multiplier)
+    return lambda largest_multiplier: training.step / (10 * largest_multiplier)

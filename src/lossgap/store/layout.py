@@ -6,6 +6,7 @@ from pathlib import Path
 
 import lossgap
 from lossgap.disk import read_json, whole_file, write_json
+from lossgap.engine.checkpoint import SECONDS, Checkpoints
 from lossgap.errors import FileError
 from lossgap.identity import Identity
 from lossgap.store.shelf import Shelf
@@ -21,6 +22,7 @@ class Layout:
     """The rooms of a store."""
 
     folder: Path
+    seconds: float = SECONDS  # between two times that work is saved
 
     @property
     def results(self) -> Shelf:
@@ -35,6 +37,10 @@ class Layout:
         return self.folder / "unfinished"
 
     @property
+    def checkpoints(self) -> Checkpoints:
+        return Checkpoints(self.unfinished, self.seconds)
+
+    @property
     def planning(self) -> Path:
         """Held while a process chooses what to do next."""
         return self.folder / "locks" / "planning.lock"
@@ -44,9 +50,9 @@ class Layout:
         return self.folder / "locks" / f"{identity.key}.lock"
 
 
-def opened(folder: str | Path) -> Layout:
+def opened(folder: str | Path, seconds: float = SECONDS) -> Layout:
     """A store, made if there is none yet; refused, before any work is done, if it could not be read or written."""
-    layout = Layout(Path(folder))
+    layout = Layout(Path(folder), seconds)
     card = layout.folder / CARD
     if card.exists():
         _check_card(card)

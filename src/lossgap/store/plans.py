@@ -5,16 +5,15 @@ So that a run cut off and resumed ends bit for bit as if it had not been, each p
 begins, and whoever comes later finishes that plan rather than making another of what is missing.
 """
 
-import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lossgap.algorithms import Algorithm
-from lossgap.disk import read_json, whole_file, write_json
+from lossgap.disk import SHORT, read_json, whole_file, write_json
 from lossgap.errors import FileError
-from lossgap.identity import SHORT, Identity
+from lossgap.identity import Identity, joint_key
 from lossgap.store.claims import Claim, alone
 from lossgap.store.layout import Layout
 
@@ -40,7 +39,7 @@ class Plan:
 
     @property
     def key(self) -> str:
-        return plan_key([run.identity.key for run in self.runs])
+        return joint_key([run.identity.key for run in self.runs])
 
     def release(self) -> None:
         for claim in self.claims:
@@ -49,10 +48,6 @@ class Plan:
     def done(self) -> None:
         """Everything is on the shelf: neither plan nor checkpoint is needed any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def plan_key(keys: Sequence[str]) -> str:
-    return hashlib.sha256(" ".join(keys).encode()).hexdigest()
 
 
 def next_plan(layout: Layout, groups: Sequence[Sequence[Wanted]]) -> Plan | None:
@@ -64,6 +59,8 @@ def next_plan(layout: Layout, groups: Sequence[Sequence[Wanted]]) -> Plan | None
         wanted = {run.identity.key: run for group in groups for run in group}
         for runs in _begun(layout, wanted):
             missing = [run for run in runs if not layout.results.holds(run.identity)]
+            if not missing:  # others have trained these in other plans meanwhile
+                shutil.rmtree(layout.unfinished / joint_key([run.identity.key for run in runs])[:SHORT], True)
             claims = _all_or_none(layout, missing)
             if claims:
                 return _written(layout, runs, claims)
@@ -101,7 +98,8 @@ def _all_or_none(layout: Layout, runs: Sequence[Wanted]) -> tuple[Claim, ...]:
 
 
 def _written(layout: Layout, runs: Sequence[Wanted], claims: Sequence[Claim]) -> Plan:
-    plan = Plan(tuple(runs), layout.unfinished / plan_key([run.identity.key for run in runs])[:SHORT], tuple(claims))
+    folder = layout.unfinished / joint_key([run.identity.key for run in runs])[:SHORT]
+    plan = Plan(tuple(runs), folder, tuple(claims))
     path = plan.folder / PLAN
     if not path.exists():
         with whole_file(path) as draft:

@@ -75,6 +75,15 @@ def load(folder: str | Path, *, model: Model | None = None, algorithm: Algorithm
         raise FileError(f"{folder / DESCRIPTION}: not a complete result ({problem}). Save it again.") from problem
 
 
+def rows_of(folder: str | Path) -> tuple[ClientRow, ...]:
+    """Every client's numbers in a saved result, whatever its model and method are."""
+    path = Path(folder) / DESCRIPTION
+    try:
+        return tuple(ClientRow(**_numbers(row)) for row in _read_description(path)["clients"])
+    except (AttributeError, KeyError, TypeError) as problem:
+        raise FileError(f"{path}: not a complete result ({problem}). {AGAIN}") from problem
+
+
 def _description(result: Result) -> dict[str, Any]:
     return {
         "format": FORMAT,

@@ -73,8 +73,10 @@ class Shelf:
         return (self.place(identity) / CARD).is_file()
 
     def land(self, identity: Identity, write: Callable[[Path], None], about: Mapping[str, Any]) -> Path:
-        """Put an entry onto the shelf, all or nothing."""
+        """Put an entry onto the shelf, all or nothing. Who does so holds the claim on it."""
         place = self.place(identity)
+        for draft in self.folder.glob(f".{place.name}-*"):  # of a process that was killed while it wrote
+            shutil.rmtree(draft, ignore_errors=True)
         with whole_folder(place) as draft:
             write(draft)
             card = {

@@ -50,12 +50,21 @@ def stored_solo(
         check_writable(layout)
         with alone(layout.lock(identity)):
             if not layout.solos.holds(identity):
-                started = time.monotonic()
+                checkpoint = layout.checkpoints.of(identity.key)
+                started = time.monotonic() - checkpoint.spent()
                 solo = train_solo(
-                    federation, model, training, stop=stop, max_epochs=max_epochs, seed=seed, progress=progress
+                    federation,
+                    model,
+                    training,
+                    stop=stop,
+                    max_epochs=max_epochs,
+                    seed=seed,
+                    checkpoint=checkpoint,
+                    progress=progress,
                 )
                 about = provenance(federation, time.monotonic() - started)
                 layout.solos.land(identity, partial(write_solo, solo), about)
+                checkpoint.remove()
 
 
 def write_solo(solo: Solo, folder: Path) -> None:

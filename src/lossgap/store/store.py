@@ -5,6 +5,8 @@ from pathlib import Path
 
 from lossgap.algorithms import Algorithm
 from lossgap.comparison import Comparison
+from lossgap.engine.checkpoint import SECONDS
+from lossgap.engine.run import Onlooker
 from lossgap.errors import DivergedError
 from lossgap.experiment import check_methods
 from lossgap.federation import Federation
@@ -20,15 +22,18 @@ from lossgap.training import Training
 class Store:
     """A folder of runs, each under the hash of all that its numbers follow from.
 
-    A run that is there is read; a missing one is trained and put there, all or nothing. Several processes, also on
-    several machines that share the folder, may work on one store: none of them trains what another is training.
+    A run that is there is read; a missing one is trained and put there, all or nothing; one that was cut off goes on
+    where it was saved last, and ends bit for bit as if it had not been. Several processes, also on several machines
+    that share the folder, may work on one store: none of them trains what another is training.
 
     Args:
         folder: made if it does not exist.
+        checkpoint_seconds: between two times that runs are saved while they are trained: what a power cut costs at
+            most, or `record_every` rounds where these take longer.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self._layout = opened(folder)
+    def __init__(self, folder: str | Path, *, checkpoint_seconds: float = SECONDS) -> None:
+        self._layout = opened(folder, checkpoint_seconds)
 
     @property
     def folder(self) -> Path:
@@ -45,12 +50,13 @@ class Store:
         solo: Stop | Solo | Sequence[float] = "converged",
         solo_epochs: int | None = None,
         initial_params: Params | None = None,
+        onlooker: Onlooker | None = None,
         progress: bool | None = None,
     ) -> Result:
         """One run, as `lossgap.train` would give it.
 
         Args:
-            federation, model, algorithm, training, seed, initial_params, progress: as for `lossgap.train`.
+            federation, model, algorithm, training, seed, initial_params, onlooker, progress: as for `lossgap.train`.
             solo: the rule by which `train_solo` stops, or what it gave, or K losses in client order.
             solo_epochs: for a rule, its `max_epochs`.
         """
@@ -63,6 +69,7 @@ class Store:
             solo=solo,
             solo_epochs=solo_epochs,
             initial_params=initial_params,
+            onlooker=onlooker,
             progress=progress,
         )[0]
 
@@ -95,6 +102,7 @@ class Store:
         initial_params: Params | None = None,
         lanes: int | None = None,
         skip_diverged: bool = False,
+        onlooker: Onlooker | None = None,
         progress: bool | None = None,
     ) -> list[Result]:
         """Every method from every seed on one federation, in the order of seeds, then methods.
@@ -110,6 +118,7 @@ class Store:
                 `lossgap.train` does; None is all of a kind.
             skip_diverged: leave runs that diverged out of the results. Otherwise `DivergedError` names them, once all
                 others are there.
+            onlooker: called with lines of the history as they come in; of runs side by side, one after the other.
         """
         check_methods(algorithms, seeds)
         sweep = Sweep(
@@ -120,6 +129,7 @@ class Store:
             solo=solo,
             solo_epochs=solo_epochs,
             initial_params=initial_params,
+            onlooker=onlooker,
             progress=progress,
         )
         outcomes = sweep.outcomes(algorithms, seeds, lanes)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from lossgap.algorithms import Algorithm
+from lossgap.engine.run import Onlooker
 from lossgap.errors import DivergedError
 from lossgap.experiment import starts_of
 from lossgap.federation import Federation
@@ -39,6 +40,7 @@ class Sweep:
     solo: Stop | Solo | Sequence[float]
     solo_epochs: int | None
     initial_params: Params | None
+    onlooker: Onlooker | None
     progress: bool | None
 
     def outcomes(
@@ -104,9 +106,18 @@ class Sweep:
 
     def _compute(self, plan: Plan) -> None:
         """Train the runs of a plan, and put those that are missing onto the shelf."""
-        starts, started = [self._start(run) for run in plan.runs], time.monotonic()
+        starts, checkpoint = [self._start(run) for run in plan.runs], self.layout.checkpoints.of(plan.key)
+        started = time.monotonic() - checkpoint.spent()
         try:
-            trained = run_pass(self.federation, self.model, self.training, starts, progress=self.progress)
+            trained = run_pass(
+                self.federation,
+                self.model,
+                self.training,
+                starts,
+                checkpoint=checkpoint,
+                onlooker=self.onlooker,
+                progress=self.progress,
+            )
         except DivergedError as problem:
             self._give_up(plan, problem, time.monotonic() - started)
             return
