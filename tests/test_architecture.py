@@ -27,11 +27,12 @@ FLOORS = [
     ("store", "picture", "arguments"),
     ("paper",),
     ("config",),
+    ("flower",),
     ("cli",),
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 HEAVY = {"jax", "pyarrow", "pydantic", "rich", "scipy", "sklearn", "torch", "flwr", "polars", "pandas"}
-LEAVES = ("learners",)
+LEAVES = ("learners", "flower")
 """Rooms for users of other frameworks: no other room imports them when it is loaded."""
 
 LONGEST_MODULE = 300
