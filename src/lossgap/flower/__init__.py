@@ -6,6 +6,7 @@ The server walks the same round as the simulator does; only the way to the sites
 
 import importlib
 import importlib.util
+import os
 from typing import TYPE_CHECKING, Any
 
 from lossgap.errors import SettingError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from lossgap.flower.courier import Patience, SitesMissing
     from lossgap.flower.honesty import Limits
     from lossgap.flower.nodes import registered
+    from lossgap.flower.simulation import simulate
     from lossgap.flower.site import client_app
     from lossgap.flower.strategy import FairStrategy
 
@@ -24,9 +26,14 @@ _HOME = {
     "SitesMissing": "lossgap.flower.courier",
     "client_app": "lossgap.flower.site",
     "registered": "lossgap.flower.nodes",
+    "simulate": "lossgap.flower.simulation",
 }
 
-__all__ = ["FairStrategy", "Limits", "Patience", "SitesMissing", "client_app", "registered"]
+__all__ = ["FairStrategy", "Limits", "Patience", "SitesMissing", "client_app", "registered", "simulate"]
+
+
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+"""Nobody is told about a run, unless the environment says otherwise."""
 
 
 def __getattr__(name: str) -> Any:
@@ -34,4 +41,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'lossgap.flower' has no attribute {name!r}")
     if importlib.util.find_spec("flwr") is None:
         raise SettingError("lossgap.flower needs Flower. Install it with: pip install 'lossgap[flower]'")
+    for silence, value in QUIET.items():
+        os.environ.setdefault(silence, value)
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -72,7 +72,7 @@ class Beginning:
             self.folder, settings_of(self.algorithm, self.training, self.seed), self.algorithm, params
         )
         require(
-            isinstance(self.sites, int) or sorted(self.sites) == list(stand.names),
+            isinstance(self.sites, int) or tuple(self.sites) == stand.names,
             f"{self.folder} holds a run of {', '.join(stand.names)}, and sites is {self.sites!r}.",
             "Name the same sites, or choose another folder.",
         )

@@ -159,8 +159,8 @@ def content(reply: Message) -> RecordDict:
 
 
 def gathered(grid: Grid, sites: int | Sequence[str], identify: Identify, patience: Patience) -> tuple[str, ...]:
-    """The names of the sites, in order, once all of them are connected."""
-    wanted = None if isinstance(sites, int) else sorted(sites)
+    """The names of the sites, in the order given or else sorted, once all of them are connected."""
+    wanted = None if isinstance(sites, int) else tuple(sites)
     count = sites if isinstance(sites, int) else len(sites)
     deadline, said = time.monotonic() + patience.absence, ""
     while True:
@@ -169,7 +169,7 @@ def gathered(grid: Grid, sites: int | Sequence[str], identify: Identify, patienc
         if wanted is None and len(here) >= count:
             return tuple(here)
         if wanted is not None and not missing:
-            return tuple(wanted)
+            return wanted
         whom = ", ".join(missing) if wanted else f"{count - len(here)} more sites"
         waiting = f"Waiting for {whom}; {len(here)} of {count} are connected: {', '.join(here) or 'nobody'}."
         if time.monotonic() > deadline:
