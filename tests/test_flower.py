@@ -1,4 +1,4 @@
-"""Sites behind Flower's messages train as the simulator does, also when some are away, come back, or the server stops."""
+"""Sites behind Flower's messages train as the simulator does, also when some are away or the server stops."""
 
 from pathlib import Path
 
@@ -132,7 +132,7 @@ def test_a_run_goes_on_where_it_stopped(sites: lg.Federation, tmp_path: Path) ->
     with pytest.raises(Stopped):
         strategy(EAGLE, training, folder=tmp_path / "run").run(FakeGrid(apps), start(sites), after_round=stop)
     # The same sites under other nodes, as after a reinstallation.
-    grid = FakeGrid(apps, nodes={k: name for k, name in enumerate(reversed(list(SOLO)), start=5)})
+    grid = FakeGrid(apps, nodes=dict(enumerate(reversed(list(SOLO)), start=5)))
     result = strategy(EAGLE, training, folder=tmp_path / "run").run(grid, start(sites))
     assert apart(result.params, whole.params) == 0
     np.testing.assert_array_equal(result.history.gap, whole.history.gap)
@@ -143,7 +143,7 @@ def test_a_run_goes_on_where_it_stopped(sites: lg.Federation, tmp_path: Path) ->
 def test_another_run_in_the_folder_is_refused(sites: lg.Federation, tmp_path: Path) -> None:
     apps, training = jax_apps(sites, MODEL, state=tmp_path), lg.Training(rounds=2, step_size=0.3)
     strategy(EAGLE, training, folder=tmp_path).run(FakeGrid(apps), start(sites))
-    with pytest.raises(lg.FileError, match=r"another run: .*gap_penalty: 1, not 2"):
+    with pytest.raises(lg.FileError, match=r"another run: .*gap_penalty: 1.0, not 2.0"):
         strategy(lg.Eagle(gap_penalty=2.0), training, folder=tmp_path).run(FakeGrid(apps), start(sites))
     more = strategy(EAGLE, lg.Training(rounds=4, step_size=0.3), folder=tmp_path).run(FakeGrid(apps), start(sites))
     assert more.history.rounds.tolist() == [0, 1, 2, 3, 4]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lossgap.flower.courier import Patience, SitesMissing
     from lossgap.flower.honesty import Limits
     from lossgap.flower.nodes import registered
+    from lossgap.flower.private import train_privately
     from lossgap.flower.simulation import simulate
     from lossgap.flower.site import client_app
     from lossgap.flower.strategy import FairStrategy
@@ -27,9 +28,19 @@ _HOME = {
     "client_app": "lossgap.flower.site",
     "registered": "lossgap.flower.nodes",
     "simulate": "lossgap.flower.simulation",
+    "train_privately": "lossgap.flower.private",
 }
 
-__all__ = ["FairStrategy", "Limits", "Patience", "SitesMissing", "client_app", "registered", "simulate"]
+__all__ = [
+    "FairStrategy",
+    "Limits",
+    "Patience",
+    "SitesMissing",
+    "client_app",
+    "registered",
+    "simulate",
+    "train_privately",
+]
 
 
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}

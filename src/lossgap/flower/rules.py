@@ -21,14 +21,17 @@ KNOWN: tuple[type, ...] = (PullTo, *(getattr(algorithms, name) for name in algor
 
 def described(rule: LocalRule) -> tuple[Described, dict[str, Params]]:
     """A rule as plain values, and by field the trees that it holds. Plain steps need no words."""
-    if is_plain(rule) and rule.local_momentum is None:
-        return {}, {}
+    return ({}, {}) if is_plain(rule) and rule.local_momentum is None else spelled(rule)
+
+
+def spelled(rule: Any) -> tuple[Described, dict[str, Params]]:
+    """As `described`, plain or not."""
     settings: dict[str, Any] = {}
     trees: dict[str, Params] = {}
-    for name in (f.name for f in fields(rule)):  # type: ignore[arg-type]  # every rule is a dataclass
+    for name in (f.name for f in fields(rule)):
         setting = getattr(rule, name)
         if isinstance(setting, Algorithm):
-            settings[name], own = described(setting)
+            settings[name], own = spelled(setting)
             trees |= own
         elif isinstance(setting, Mapping | list) or (isinstance(setting, tuple) and hasattr(setting, "_fields")):
             trees[name] = setting

@@ -35,6 +35,7 @@ def client_app(
     state: str | Path | None = None,
     mods: Sequence[Any] = (),
     rules: Sequence[type] = (),
+    private: bool = False,
 ) -> ClientApp:
     """The app of one site.
 
@@ -46,15 +47,25 @@ def client_app(
             of the node's configuration, then LOSSGAP_STATE, then ~/.local/state/lossgap.
         mods: Flower's modifiers of training messages, such as `fixedclipping_mod` or a `LocalDpMod`.
         rules: classes of methods of your own that change local steps.
+        private: take part in `lossgap.flower.train_privately` only, in which nobody learns this site's gap, losses or
+            update, and answer nothing else.
     """
     site = Site(learner, None if state is None else Path(state), tuple(rules))
     app = ClientApp()
+    app.query("hello")(site.hello)
+    if private:
+        from flwr.client.mod import secaggplus_mod  # imported late: only here is Flower's cryptography needed
+
+        from lossgap.flower.secret import secret_training
+
+        app.query("alone")(site.alone_in_private)
+        app.train(mods=[secaggplus_mod, *mods])(secret_training(site))
+        return app
     app.train(mods=list(mods))(site.train)
     app.evaluate()(site.evaluate)
     app.query("measure")(site.measure)
     app.query("walk")(site.walk)
     app.query("alone")(site.alone)
-    app.query("hello")(site.hello)
     return app
 
 
@@ -95,6 +106,9 @@ class Site:
     def alone(self, message: Message, context: Context) -> Message:
         return self._answered(message, context, _alone)
 
+    def alone_in_private(self, message: Message, context: Context) -> Message:
+        return self._answered(message, context, alone_in_private)
+
     def evaluate(self, message: Message, context: Context) -> Message:
         return self._answered(message, context, _evaluate)
 
@@ -104,21 +118,22 @@ class Site:
 
     def _answered(self, message: Message, context: Context, work: Callable[[Order], RecordDict]) -> Message:
         try:
-            with self._order(message, context) as order:
+            with self.order(message.content, context) as order:
                 return Message(work(order), reply_to=message)
         except LossgapError as problem:
             # As an error with its own words; otherwise the server would see a stack trace.
             return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(problem)), reply_to=message)
 
     @contextmanager
-    def _order(self, message: Message, context: Context) -> Iterator[Order]:
-        config = dict(message.content.config_records[CONFIG])
+    def order(self, content: RecordDict, context: Context) -> Iterator[Order]:
+        """What an order says, in the precision that it asks for."""
+        config = dict(content.config_records[CONFIG])
         training = Training(**json.loads(str(config["training"])))
         folder = state_folder(self.state, context)
         keep_programs(folder)
         with jax.enable_x64(training.precision == "float64"):
             learner = self._learner(context, training)
-            records = message.content.array_records
+            records = content.array_records
 
             def tree(name: str) -> Params:
                 return arranged(unpacked(records[name]), learner)
@@ -171,6 +186,11 @@ def _alone(order: Order) -> RecordDict:
     solo = solo_loss(order.learner, order.params, order.training, rounds=rounds, stop=stop, folder=order.folder)
     metrics = {"solo-loss": solo.of(order.training), "rounds": solo.rounds, "converged": int(solo.converged)}
     return told(metrics, solo=solo.key)
+
+
+def alone_in_private(order: Order) -> RecordDict:
+    """The same, and the loss stays here."""
+    return told({}, solo=str(_alone(order).config_records[CONFIG]["solo"]))
 
 
 def _evaluate(order: Order) -> RecordDict:
