@@ -10,7 +10,7 @@ import click
 from lossgap import __version__
 from lossgap.errors import LossgapError
 
-COMMANDS = ("demo", "train", "compare", "tune", "show", "data", "reproduce")
+COMMANDS = ("demo", "train", "compare", "tune", "show", "data", "flower", "reproduce")
 """Each is `command` in the module of its name."""
 
 
