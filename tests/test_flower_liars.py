@@ -130,6 +130,19 @@ def test_a_site_that_suddenly_claims_to_be_better_alone_is_reported(sites: lg.Fe
     assert apart(result.params, honest.params) == 0  # what it said first counts
 
 
+def test_a_site_that_lost_what_it_kept_goes_on(sites: lg.Federation, tmp_path: Path) -> None:
+    def lose(done: int, params: object) -> None:
+        for path in tmp_path.glob("metz/solo-*"):
+            path.unlink()
+
+    apps = jax_apps(sites, MODEL, state=tmp_path)
+    whole = strategy(EAGLE, TRAINING, solo="best").run(FakeGrid(apps), start(sites))
+    run = strategy(EAGLE, TRAINING, solo="best")
+    result = run.run(FakeGrid(apps), start(sites), after_round=lose)
+    assert run.incidents == ()
+    assert apart(result.params, whole.params) == 0
+
+
 def test_a_site_with_another_step_size_is_told_so(sites: lg.Federation, tmp_path: Path) -> None:
     from lossgap.engine.learner import JaxLearner
     from lossgap.flower import client_app

@@ -8,16 +8,21 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, ConfigRecord
 from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
-from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping
+from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping, Strategy
 
 import lossgap as lg
 from fake_grid import FakeGrid, jax_apps
 from lossgap.algorithms.eagle import GapSums
+from lossgap.engine.sequential import SequentialStepper
 from lossgap.flower import SitesMissing, train_privately
 from lossgap.flower.messages import packed, unpacked
 from test_flower import EAGLE, MODEL, QUICK, SOLO, apart, sites, start, strategy
 
 __all__ = ["sites"]  # a fixture
+
+
+def simulated_eagle(federation: lg.Federation, training: lg.Training) -> lg.Result:
+    return lg.train(federation, MODEL, EAGLE, training, solo=list(SOLO.values()), engine=SequentialStepper.of)
 
 
 @pytest.mark.parametrize("normalize", ["unit", "sqrt-k", None])
@@ -36,7 +41,7 @@ def test_a_site_finds_its_own_multiplier_from_two_sums(normalize: str | None, bo
 def test_private_eagle_equals_eagle(sites: lg.Federation, tmp_path: Path) -> None:
     training = lg.Training(rounds=5, step_size=0.3, local_steps=2)
     alone = lg.train_solo(sites, MODEL, training)
-    simulated = lg.train(sites, MODEL, EAGLE, training, solo=alone)
+    simulated = lg.train(sites, MODEL, EAGLE, training, solo=alone, engine=SequentialStepper.of)
     seen: list = []
 
     def listen(name: str, reply: object) -> object:
@@ -80,11 +85,11 @@ def test_clipped_updates_are_what_flower_clips(sites: lg.Federation, tmp_path: P
     grid = FakeGrid(jax_apps(sites, MODEL, state=tmp_path, mods=[fixedclipping_mod]))
     begin = start(sites)
     moved = strategy(lg.FedAvg(), training).run(grid, begin, config={"clipping_norm": 0.01}).params
-    single = [lg.train(sites, MODEL, lg.FedAvg(), training, solo=list(SOLO.values()), initial_params=begin)]
+    single = lg.train(sites, MODEL, lg.FedAvg(), training, solo=list(SOLO.values()), engine=SequentialStepper.of)
     assert norm(jax.tree.map(np.subtract, moved, begin)) <= 0.01 + 1e-6
-    assert norm(jax.tree.map(np.subtract, single[0].params, begin)) > 0.02
+    assert norm(jax.tree.map(np.subtract, single.params, begin)) > 0.02
     free = strategy(lg.FedAvg(), training).run(grid, begin, config={"clipping_norm": 1e6}).params
-    assert apart(free, single[0].params) < 1e-6
+    assert apart(free, single.params) < 1e-6
 
 
 def test_flowers_wrapper_for_differential_privacy_wraps_eagle(sites: lg.Federation, tmp_path: Path) -> None:
@@ -98,10 +103,32 @@ def test_flowers_wrapper_for_differential_privacy_wraps_eagle(sites: lg.Federati
         assert isinstance(result.arrays, ArrayRecord)
         return unpacked(result.arrays)
 
-    simulated = lg.train(sites, MODEL, EAGLE, training, solo=list(SOLO.values()))
+    simulated = simulated_eagle(sites, training)
     assert apart(trained(0.0, 1e6), simulated.params) < 1e-5
     noisy = trained(1.0, 0.1)
     assert 1e-4 < apart(noisy, simulated.params) < 10
+
+
+def test_a_wrapped_run_has_no_folder(sites: lg.Federation, tmp_path: Path) -> None:
+    grid = FakeGrid(jax_apps(sites, MODEL, state=tmp_path))
+    wrapped = DifferentialPrivacyClientSideFixedClipping(
+        strategy(EAGLE, lg.Training(rounds=1), folder=tmp_path / "run"), 0.0, 1.0, 4
+    )
+    with pytest.raises(lg.SettingError, match="Leave folder out"):
+        wrapped.start(grid, packed(start(sites)), num_rounds=1)
+
+
+@pytest.mark.parametrize("lag", [0, 1])
+def test_the_two_halves_of_a_round_are_the_round(sites: lg.Federation, tmp_path: Path, lag: int) -> None:
+    """Flower's own loop, in double precision, also where clients are measured before they train."""
+    training = lg.Training(rounds=3, step_size=0.3, precision="float64")
+    method = lg.Ditto(base=lg.Eagle(gap_penalty=1.0, lag=lag))
+    grid = FakeGrid(jax_apps(sites, MODEL, state=tmp_path))
+    begin = start(sites, "float64")
+    halved, whole = strategy(method, training), strategy(method, training).run(grid, begin)
+    Strategy.start(halved, grid, packed(begin), num_rounds=3)
+    assert halved.session is not None
+    assert apart(halved.session.carry[1][1], whole.params) < 1e-13
 
 
 def test_local_differential_privacy_adds_its_noise(sites: lg.Federation, tmp_path: Path) -> None:
@@ -110,5 +137,5 @@ def test_local_differential_privacy_adds_its_noise(sites: lg.Federation, tmp_pat
     mod = LocalDpMod(clipping_norm=1e6, sensitivity=0.01, epsilon=10.0, delta=1e-5)
     grid = FakeGrid(jax_apps(sites, MODEL, state=tmp_path, mods=[mod]))
     noisy = strategy(EAGLE, training).run(grid, start(sites))
-    simulated = lg.train(sites, MODEL, EAGLE, training, solo=list(SOLO.values()))
+    simulated = simulated_eagle(sites, training)
     assert 1e-4 < apart(noisy.params, simulated.params) < 0.1

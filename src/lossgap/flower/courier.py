@@ -141,10 +141,12 @@ class Courier:
             f"{self.names[k]!r} " + (reasons.get(k, "did not answer in time") if k in there else "is not connected")
             for k in absent
         ]
+        steep = " Losses that are not finite also come from steps that are too large: try a smaller step_size."
         return (
             f"Round {round} ({kind}) needs {enough} of {len(self.names)} sites, and {answers} answered within "
             f"{self.patience.absence:g} s: {'; '.join(each)}. Start these sites again and then the run, which goes on "
             "from its last round if it has a folder."
+            + (steep if any("loss is" in why for why in reasons.values()) else "")
         )
 
     def _named(self, sites: Sequence[int]) -> str:

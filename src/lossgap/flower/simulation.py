@@ -1,8 +1,9 @@
 """A federation's clients as Flower nodes on Ray: one machine or a cluster of them, by the messages of a real run."""
 
 import logging
+import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,6 +14,7 @@ from flwr.app import Context, Message
 from flwr.serverapp import Grid, ServerApp
 
 from lossgap.algorithms.base import Algorithm
+from lossgap.datasets.home import user_cache
 from lossgap.disk import read_tensors, write_tensors
 from lossgap.engine.learner import JaxLearner
 from lossgap.errors import SettingError
@@ -60,12 +62,6 @@ def simulate(
         verbose: show what Flower and Ray have to say.
         progress: show a progress bar; by default on a terminal.
     """
-    try:
-        import ray  # noqa: F401
-        from flwr.simulation import run_simulation
-    except ImportError:
-        raise SettingError("Flower's simulation needs Ray. Install it with: pip install 'lossgap[flower]'") from None
-
     strategy = FairStrategy(
         algorithm,
         training,
@@ -78,11 +74,34 @@ def simulate(
     )
     start = initial_params(model, federation.features, federation.outputs, seed=seed, precision=training.precision)
     results: list[Result] = []
+
+    def work(grid: Grid) -> None:
+        results.append(strategy.run(grid, start, model=model, progress=progress))
+
+    on_ray(federation, model, work, seed=seed, cpus=cpus, verbose=verbose)
+    return replace(results[0], features=federation.features, outputs=federation.outputs)
+
+
+def on_ray(
+    federation: Federation,
+    model: Model,
+    work: Callable[[Grid], None],
+    *,
+    seed: int = 0,
+    cpus: float = 1.0,
+    verbose: bool = False,
+) -> None:
+    """Have a server do its work while every client of a federation is a node, see `simulate`."""
+    try:
+        import ray  # noqa: F401
+        from flwr.simulation import run_simulation
+    except ImportError:
+        raise SettingError("Flower's simulation needs Ray. Install it with: pip install 'lossgap[flower]'") from None
     server = ServerApp()
 
     @server.main()
     def main(grid: Grid, context: Context) -> None:
-        results.append(strategy.run(grid, start, model=model, progress=progress))
+        work(grid)
 
     with _quiet(verbose), tempfile.TemporaryDirectory(prefix="lossgap-") as spool:
         _write(federation, Path(spool))
@@ -93,7 +112,6 @@ def simulate(
             backend_config={"client_resources": {"num_cpus": cpus, "num_gpus": 0.0}},
             verbose_logging=verbose,
         )
-    return replace(results[0], features=federation.features, outputs=federation.outputs)
 
 
 @dataclass(frozen=True)
@@ -169,9 +187,11 @@ class _Deprecations(logging.Filter):
 
 @contextmanager
 def _quiet(verbose: bool) -> Iterator[None]:
-    """Of Flower's log, warnings only."""
+    """Of Flower's log, warnings only; and workers that keep what they compile."""
     logger, silence = logging.getLogger("flwr"), _Deprecations()
-    level = logger.level
+    level, kept = logger.level, os.environ.get("LOSSGAP_CACHE")
+    # Compiled programs outlast the temporary folder of a simulation.
+    os.environ.setdefault("LOSSGAP_CACHE", str(user_cache()))
     if not verbose:
         logger.setLevel(logging.WARNING)
         logger.addFilter(silence)
@@ -180,3 +200,5 @@ def _quiet(verbose: bool) -> Iterator[None]:
     finally:
         logger.setLevel(level)
         logger.removeFilter(silence)
+        if kept is None:
+            del os.environ["LOSSGAP_CACHE"]

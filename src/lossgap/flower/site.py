@@ -21,7 +21,7 @@ from lossgap.engine.learner import Learner
 from lossgap.errors import LossgapError, require
 from lossgap.flower.messages import ARRAYS, CONFIG, METRICS, arranged, by_path, told, unpacked
 from lossgap.flower.rules import followed
-from lossgap.flower.solo import kept, solo_loss, state_folder
+from lossgap.flower.solo import has_kept, kept, solo_loss, state_folder
 from lossgap.learners.training import client_row
 from lossgap.training import Training
 
@@ -143,9 +143,8 @@ class Site:
 
     def _learner(self, context: Context, training: Training) -> Learner:
         given: Any = self.learner
-        if not hasattr(given, "fit"):
-            return given(context, training)
-        own = getattr(given, "training", training)
+        learner: Learner = given if hasattr(given, "fit") else given(context, training)
+        own = getattr(learner, "training", training)
         differing = [
             f"{name}={getattr(own, name)!r} here and {getattr(training, name)!r} at the server"
             for name in ("step_size", "precision")
@@ -153,10 +152,10 @@ class Site:
         ]
         require(
             not differing,
-            f"Site {given.name!r} trains otherwise than the server says: {', '.join(differing)}.",
+            f"Site {learner.name!r} trains otherwise than the server says: {', '.join(differing)}.",
             "Give both the same Training, or client_app a function that makes the learner from it.",
         )
-        return given
+        return learner
 
 
 def _train(order: Order) -> RecordDict:
@@ -203,6 +202,6 @@ def _losses(losses: Losses) -> dict[str, float]:
 
 
 def _solo(order: Order) -> dict[str, float]:
-    """What this site has on its disk, told again in each round."""
+    """What this site has on its disk, told again in each round. If it is lost, the server still knows."""
     key = str(order.config.get("solo", ""))
-    return {"solo-loss": kept(order.folder, key).of(order.training)} if key else {}
+    return {"solo-loss": kept(order.folder, key).of(order.training)} if has_kept(order.folder, key) else {}

@@ -20,7 +20,7 @@ from lossgap.learners.alone import Stop, learn_alone
 from lossgap.progress import progress_bar
 from lossgap.training import Training
 
-AGAIN = "Delete it: the site then trains alone again."
+AGAIN = "Delete what is left of it and start the run again: the site then trains alone anew."
 DIGITS = 6
 """Losses of unchanged data agree to so many digits, on any number of threads."""
 
@@ -51,7 +51,7 @@ def solo_loss(
 ) -> SoloLoss:
     """Kept from an earlier run with the same rows, start and settings, or found now."""
     key = _key(learner, start, training, rounds, stop)
-    if _file(folder, key).exists():
+    if has_kept(folder, key):
         return kept(folder, key)
     with progress_bar(f"{learner.name} alone", rounds) as report:
         alone = learn_alone(learner, start, rounds=rounds, stop=stop, progress=report)
@@ -59,6 +59,10 @@ def solo_loss(
     with whole_file(_file(folder, key)) as draft:
         write_tensors(draft, by_path(alone.params), {"solo": json.dumps(asdict(found))})
     return found
+
+
+def has_kept(folder: Path, key: str) -> bool:
+    return bool(key) and _file(folder, key).exists()
 
 
 def kept(folder: Path, key: str) -> SoloLoss:

@@ -1,6 +1,7 @@
 """`FairStrategy`: any lossgap method as a strategy of Flower."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from logging import INFO
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,7 @@ class FairStrategy(Strategy):
             after_round: called with the number of rounds done and the parameters.
         """
         training = self.beginning.training
-        with jax.enable_x64(training.precision == "float64"):
+        with self._precision():
             session = self.session = self.beginning.session(grid, initial_params, config or {})
             with progress_bar(str(self.beginning.algorithm), training.rounds, shown=progress) as report:
                 while session.round < training.rounds:
@@ -160,10 +161,16 @@ class FairStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask the sites for the round's training."""
-        if self._halves is None:
-            self._halves = Halves(self.beginning.session(grid, unpacked(arrays), dict(config)))
-            self.session = self._halves.session
-        return self._halves.ask(unpacked(arrays), dict(config))
+        require(
+            self.beginning.folder is None,
+            "FairStrategy: folder is given, and Flower's own loop cannot go on in the middle.",
+            "Leave folder out, or use FairStrategy.run without a wrapper.",
+        )
+        with self._precision():
+            if self._halves is None:
+                self._halves = Halves(self.beginning.session(grid, unpacked(arrays), dict(config)))
+                self.session = self._halves.session
+            return self._halves.ask(unpacked(arrays), dict(config))
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -171,8 +178,9 @@ class FairStrategy(Strategy):
         """What the method makes of the replies."""
         require(self._halves is not None, "aggregate_train came before configure_train.", "Call it afterwards.")
         assert self._halves is not None
-        params, gaps = self._halves.take(replies)
-        return packed(params), gap_metrics(gaps)
+        with self._precision():
+            params, gaps = self._halves.take(replies)
+            return packed(params), gap_metrics(gaps)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -182,6 +190,9 @@ class FairStrategy(Strategy):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         return None
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        return jax.enable_x64(self.beginning.training.precision == "float64")
 
 
 def gap_metrics(gaps: np.ndarray) -> MetricRecord:
