@@ -13,7 +13,13 @@ from lossgap.table import Table
 
 LIAR = 0
 OVERSTATED = (0.0, 0.5, 2.0, 10.0, 1000.0)
-BOUNDS = {"none": None, "(0, ∞)": (0.0, np.inf), "(0, 0.6)": (0.0, 0.6), "(0.35, 0.55)": (0.35, 0.55)}
+BOUNDS = {
+    "none": None,
+    "(0, ∞)": (0.0, np.inf),
+    "(0, 0.6)": (0.0, 0.6),
+    "(0.22, 0.67)": (0.22, 0.67),
+    "(0.35, 0.55)": (0.35, 0.55),
+}
 """Of normalised multipliers. Five sites with equal gaps would have 1/√5 = 0.447 each."""
 
 

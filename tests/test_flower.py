@@ -5,12 +5,15 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from flwr.proto.node_pb2 import NodeInfo
 
 import lossgap as lg
+import lossgap.flower
 from conftest import made
 from fake_grid import FakeGrid, jax_apps
+from lossgap.algorithms.value import value
 from lossgap.engine.sequential import SequentialStepper
-from lossgap.flower import FairStrategy, Patience, SitesMissing
+from lossgap.flower import FairStrategy, Patience, SitesMissing, registered
 from lossgap.flower.checkpoint import NAME
 from lossgap.flower.messages import ALONE, TRAIN
 
@@ -119,6 +122,14 @@ def test_a_site_trains_alone_again_once_its_rows_have_changed(sites: lg.Federati
     assert len(list((tmp_path / "metz").glob("solo-*.safetensors"))) == 1
 
 
+@value
+class Damped(lg.FedAvg):
+    """A method of one's own: half of every loss."""
+
+    def local_loss(self, loss: jax.Array, params: object, start: object) -> jax.Array:
+        return loss / 2
+
+
 class Stopped(Exception):
     """The server's machine went away."""
 
@@ -205,3 +216,46 @@ def test_a_method_that_needs_everyone_waits_for_everyone(sites: lg.Federation, t
     result = strategy(lg.AFL(), training, patience=patience).run(flaky, start(sites))
     steady = strategy(lg.AFL(), training).run(FakeGrid(apps), start(sites))
     assert apart(result.params, steady.params) == 0
+
+
+def test_a_site_is_who_it_was_registered_as(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = FakeGrid({})
+    nodes = [NodeInfo(node_id=5, name="lyon"), NodeInfo(node_id=3, public_key=b"key"), NodeInfo(node_id=9)]
+    monkeypatch.setattr(grid, "get_nodes", lambda: nodes)
+    assert registered(grid) == {5: "lyon", 3: "key 2c70e12b7a06", 9: "node 9"}
+    nodes.append(NodeInfo(node_id=7, name="lyon"))
+    with pytest.raises(lg.SettingError, match=r"Two nodes are registered as 'lyon': \[5, 7\]"):
+        registered(grid)
+
+
+def test_a_method_of_ones_own_brings_its_local_steps(sites: lg.Federation, tmp_path: Path) -> None:
+    training = lg.Training(rounds=2, step_size=0.3, local_steps=2)
+    with pytest.raises(SitesMissing, match=r"local steps of Damped, which this site does not know.*rules="):
+        strategy(Damped(), training).run(FakeGrid(jax_apps(sites, MODEL, state=tmp_path)), start(sites))
+    grid = FakeGrid(jax_apps(sites, MODEL, state=tmp_path, rules=[Damped]))
+    result = strategy(Damped(), training).run(grid, start(sites))
+    simulated = lg.train(sites, MODEL, Damped(), training, solo=list(SOLO.values()), engine=SequentialStepper.of)
+    assert apart(result.params, simulated.params) < 1e-6
+
+
+def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(lg.SettingError, match=r"pip install 'lossgap\[flower\]'"):
+        lossgap.flower.FairStrategy  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"sites": 1}, "Name at least two"),
+        ({"quorum": 0}, "at least 1"),
+        ({"solo": {"lyon": 0.1}}, "no loss for lille"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(
+    sites: lg.Federation, tmp_path: Path, settings: dict, match: str
+) -> None:
+    with pytest.raises(lg.SettingError, match=match):
+        strategy(EAGLE, lg.Training(rounds=1), **settings).run(
+            FakeGrid(jax_apps(sites, MODEL, state=tmp_path)), start(sites)
+        )
