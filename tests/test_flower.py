@@ -166,7 +166,9 @@ def test_another_run_in_the_folder_is_refused(sites: lg.Federation, tmp_path: Pa
         strategy(EAGLE, training, folder=tmp_path).run(FakeGrid(apps), start(sites))
 
 
-def test_the_last_gap_of_an_absent_site_counts_until_it_is_forgotten(sites: lg.Federation, tmp_path: Path) -> None:
+def test_the_last_gap_of_an_absent_site_counts_until_it_is_forgotten(
+    sites: lg.Federation, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     method = lg.Eagle(gap_penalty=1.0, normalize=None, forget_after=2)
     grid = FakeGrid(jax_apps(sites, MODEL, state=tmp_path))
     run = strategy(method, lg.Training(rounds=7, step_size=0.3))
@@ -174,7 +176,10 @@ def test_the_last_gap_of_an_absent_site_counts_until_it_is_forgotten(sites: lg.F
     def leave(done: int, params: object) -> None:
         grid.away = {"metz"} if 2 <= done < 6 else set()
 
-    result = run.run(grid, start(sites), after_round=leave)
+    with caplog.at_level("INFO", "flwr"):
+        result = run.run(grid, start(sites), after_round=leave)
+    assert "metz absent for 2 rounds\n" in caplog.text
+    assert "metz absent for 3 rounds, its last gap no longer counts" in caplog.text
     gaps, absent = result.history.gap, list(SOLO).index("metz")
     assert np.isnan(gaps[2:6, absent]).all()
     assert np.isfinite(np.delete(gaps, absent, axis=1)).all()

@@ -36,6 +36,7 @@ class Session:
     carry: Carry
     round: int = 0
     history: list[History] = field(default_factory=list)
+    away: dict[str, int] = field(default_factory=dict)  # sites that did not answer, and for how many rounds
 
     @property
     def algorithm(self) -> Algorithm:
@@ -60,14 +61,27 @@ class Session:
         """Note what a round did; once it is on disk, the round has happened."""
         if self.round % self.training.record_every == 0:
             self.history.append(line(glance, self.round, len(self.courier.names)))
+        self._count(glance)
         self.carry, self.round = (params, state), self.round + 1
         self.save()
 
+    def _count(self, glance: Glance) -> None:
+        who, names = glance.measured.who, self.courier.names
+        here = set(names) if who is None else {names[k] for k in np.asarray(who)}
+        self.away = {name: self.away.get(name, 0) + 1 for name in names if name not in here}
+
     def said(self) -> str:
-        """How the last recorded round looked."""
+        """How the last recorded round looked, and whom it missed."""
         gaps = self.history[-1].gap[0] if self.history else np.zeros(0)
         told = gaps[~np.isnan(gaps)]
-        return f"{len(told)} sites, gaps {told.min():+.4f} … {told.max():+.4f}" if len(told) else "nobody told a gap"
+        looked = f"gaps {told.min():+.4f} … {told.max():+.4f}" if len(told) else "no gaps"
+        away = [] if self.training.participation < 1 else [self._missed(*each) for each in self.away.items()]
+        return "; ".join([f"{len(self.courier.names) - len(self.away)} sites, {looked}", *away])
+
+    def _missed(self, name: str, rounds: int) -> str:
+        memory = getattr(self.algorithm, "forget_after", None)
+        gone = memory is not None and rounds > memory
+        return f"{name} absent for {rounds} rounds" + (", its last gap no longer counts" if gone else "")
 
     def save(self) -> None:
         if self.folder is not None:

@@ -29,7 +29,7 @@ from lossgap.result import Result
 from lossgap.solo import Solo
 from lossgap.training import Training
 
-PATIENCE = Patience(round=3600.0, absence=120.0, look=0.02, again=1.0)
+PATIENCE = Patience(round=3600.0, absence=600.0, look=0.02, again=1.0)
 MOST_KEPT = 256
 """Clients whose rows a worker keeps in memory."""
 
@@ -189,9 +189,12 @@ class _Deprecations(logging.Filter):
 def _quiet(verbose: bool) -> Iterator[None]:
     """Of Flower's log, warnings only; and workers that keep what they compile."""
     logger, silence = logging.getLogger("flwr"), _Deprecations()
-    level, kept = logger.level, os.environ.get("LOSSGAP_CACHE")
-    # Compiled programs outlast the temporary folder of a simulation.
-    os.environ.setdefault("LOSSGAP_CACHE", str(user_cache()))
+    level = logger.level
+    # Compiled programs outlast the temporary folder of a simulation, and its workers are the work: Ray would let them
+    # step back for anything else on the machine.
+    wishes = {"LOSSGAP_CACHE": str(user_cache()), "RAY_worker_niceness": "0"}
+    ours = {name: wish for name, wish in wishes.items() if name not in os.environ}
+    os.environ.update(ours)
     if not verbose:
         logger.setLevel(logging.WARNING)
         logger.addFilter(silence)
@@ -200,5 +203,5 @@ def _quiet(verbose: bool) -> Iterator[None]:
     finally:
         logger.setLevel(level)
         logger.removeFilter(silence)
-        if kept is None:
-            del os.environ["LOSSGAP_CACHE"]
+        for name in ours:
+            del os.environ[name]
