@@ -94,6 +94,17 @@ def test_minibatches_participation_and_double_precision_are_the_same(sites: lg.F
     assert result.history.rounds.tolist() == [0, 2, 4, 6]
 
 
+def test_a_result_predicts_and_is_read_back(sites: lg.Federation, tmp_path: Path) -> None:
+    grid = FakeGrid(jax_apps(sites, MODEL, state=tmp_path))
+    run = strategy(EAGLE, lg.Training(rounds=2, step_size=0.3))
+    x = sites.clients[0].test.x
+    result = run.run(grid, start(sites), model=MODEL)
+    own = run.run(grid, start(sites), model=MODEL, features=(5,), outputs=3)
+    labels = np.argmax(x @ result.params["kernel"] + result.params["bias"], axis=1)
+    for each in (result, own, lg.load(own.save(tmp_path / "result"))):
+        np.testing.assert_array_equal(each.predict(x), labels)
+
+
 def test_sites_find_what_they_reach_alone_and_keep_it(sites: lg.Federation, tmp_path: Path) -> None:
     training = lg.Training(rounds=20, step_size=0.3)
     alone = lg.train_solo(sites, MODEL, training, stop="best")

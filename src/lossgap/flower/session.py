@@ -99,7 +99,7 @@ class Session:
             incidents=tuple(self.courier.incidents),
         )
 
-    def result(self, model: Model | None) -> Result:
+    def result(self, model: Model | None, features: tuple[int, ...] = (), outputs: int = 0) -> Result:
         """What every site gets, as it says itself."""
         clients = self.clients().everyone
         last = line(self.algorithm.glance(*self.carry, clients), self.round, len(self.courier.names))
@@ -113,8 +113,8 @@ class Session:
             params=served,
             history=joined(lines),
             clients=tuple(self._evaluated(clients, served).values()),
-            features=(),
-            outputs=0,
+            features=features,
+            outputs=outputs,
         )
 
     def _evaluated(self, clients: GridClients, served: Params) -> dict[int, ClientRow]:

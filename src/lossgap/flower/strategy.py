@@ -101,6 +101,8 @@ class FairStrategy(Strategy):
         initial_params: Params,
         *,
         model: Model | None = None,
+        features: tuple[int, ...] = (),
+        outputs: int = 0,
         config: Mapping[str, Any] | None = None,
         progress: bool | None = None,
         after_round: Callable[[int, Params], None] = lambda done, params: None,
@@ -111,6 +113,7 @@ class FairStrategy(Strategy):
             grid: from the server app.
             initial_params: where everybody starts.
             model: a network with these parameters, for `result.predict`.
+            features, outputs: the shape of one row and the number of outputs, for a saved result to be read back.
             config: what training orders carry besides, such as `{"clipping_norm": 1.0}` for Flower's modifier.
             progress: show a progress bar; by default on a terminal.
             after_round: called with the number of rounds done and the parameters.
@@ -124,7 +127,7 @@ class FairStrategy(Strategy):
                     log(INFO, "Round %s of %s: %s", session.round, training.rounds, session.said())
                     report(session.round)
                     after_round(session.round, session.carry[0])
-            return session.result(model)
+            return session.result(model, features, outputs)
 
     def start(
         self,
