@@ -213,6 +213,21 @@ def test_whoever_is_waited_for_is_named(sites: lg.Federation, tmp_path: Path) ->
         strategy(EAGLE, training, sites=6).run(FakeGrid(apps), start(sites))
 
 
+def test_whoever_is_away_at_the_end_is_missing_from_the_result(
+    sites: lg.Federation, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    grid = FakeGrid(jax_apps(sites, MODEL, state=tmp_path))
+    training = lg.Training(rounds=2, step_size=0.3)
+
+    def leave(done: int, params: object) -> None:
+        grid.away = {"metz"} if done == 2 else set()
+
+    result = strategy(EAGLE, training).run(grid, start(sites), after_round=leave)
+    assert [row.name for row in result.clients] == ["lyon", "lille", "brest"]
+    assert np.isnan(result.history.gap[-1]).tolist() == [False, False, True, False]
+    assert "The result lacks metz" in caplog.text
+
+
 def test_a_round_that_nobody_answers_waits_and_then_fails(sites: lg.Federation, tmp_path: Path) -> None:
     apps, training = jax_apps(sites, MODEL, state=tmp_path), lg.Training(rounds=2, step_size=0.3)
     silent = FakeGrid(apps, change=lambda name, reply: None)

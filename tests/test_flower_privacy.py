@@ -50,7 +50,7 @@ def test_private_eagle_equals_eagle(sites: lg.Federation, tmp_path: Path) -> Non
 
     grid = FakeGrid(jax_apps(sites, MODEL, state=tmp_path, private=True), change=listen)
     result = train_privately(grid, start(sites), EAGLE, training, sites=tuple(SOLO), patience=QUICK)
-    assert apart(result.params, simulated.params) < 1e-4  # what SecAgg+ sends is rounded to 4e-6
+    assert apart(result.params, simulated.params) < 3e-5  # SecAgg+ rounds what it sends, by up to 4e-6
     np.testing.assert_allclose(result.mean_gaps, simulated.history.gap[:-1].mean(axis=1), atol=1e-4)
     np.testing.assert_allclose(result.gap_variances, simulated.history.gap[:-1].var(axis=1, ddof=1), atol=1e-3)
     said = {key for reply in seen for record in reply.content.metric_records.values() for key in record}

@@ -1,12 +1,14 @@
 """One run over the grid: the same rounds as in a simulation, kept on disk after each."""
 
 from dataclasses import dataclass, field
+from logging import WARNING
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 from flwr.app import RecordDict
+from flwr.supercore import log
 
 from lossgap.algorithms.base import Algorithm, Glance, Params
 from lossgap.engine.run import Carry, History
@@ -126,7 +128,11 @@ class Session:
             )
             for k in clients.takes_part
         }
-        return self.courier.ask(EVALUATE, orders, self._read_row, round=self.round, enough=clients.enough)
+        rows = self.courier.ask(EVALUATE, orders, self._read_row, round=self.round, enough=clients.enough)
+        missing = [name for k, name in enumerate(self.courier.names) if k not in rows]
+        if missing:
+            log(WARNING, "The result lacks %s: no answer at the end.", ", ".join(missing))
+        return rows
 
     def _read_row(self, k: int, content: RecordDict) -> ClientRow:
         metrics, limits, solo = metrics_of(content), self.terms.limits, float(self.terms.solo_losses[k])
