@@ -30,6 +30,9 @@ HERE = Path(__file__).resolve().parent
 MARK = "LOSSGAP_REHEARSAL"
 """Stands in the environment of every process of a rehearsal, so that each can be found and ended."""
 
+DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL") if shutil.which("setpriv") else ()
+"""So that nothing is left behind if the rehearsal itself is killed."""
+
 
 @dataclass(frozen=True)
 class Site:
@@ -182,7 +185,7 @@ class Rehearsal:
         (self.folder / name).mkdir(parents=True, exist_ok=True)
         with (self.folder / name / "output.log").open("ab") as output:
             self.processes[name] = subprocess.Popen(
-                [str(self.project / script), *arguments],
+                [*DIE_WITH_US, str(self.project / script), *arguments],
                 env=env,
                 stdin=subprocess.DEVNULL,
                 stdout=output,

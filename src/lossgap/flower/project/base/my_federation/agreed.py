@@ -17,8 +17,8 @@ MODEL = lg.models.linear()
 # A round costs some five seconds of traffic whatever the work, so that many local steps in each are nearly free.
 TRAINING = lg.Training(step_size=0.3, local_steps=10)
 
-# The range bounds anybody's influence, also that of a site that exaggerates its loss.
-METHOD = lg.Eagle(gap_penalty=1.0, normalize="sqrt-k", multiplier_range=(0.0, 3.0))
+# The range bounds what a site can gain by exaggerating its loss: nobody counts more than three times as much as another.
+METHOD = lg.Eagle(gap_penalty=1.0, normalize="sqrt-k", multiplier_range=(0.5, 1.5))
 
 SOLO = "best"
 """A site's best loss alone is that of its best round; "converged" takes the last one, which flatters joining."""
