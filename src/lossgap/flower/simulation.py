@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from flwr.app import Context, Message
@@ -97,13 +98,21 @@ def on_ray(
         from flwr.simulation import run_simulation
     except ImportError:
         raise SettingError("Flower's simulation needs Ray. Install it with: pip install 'lossgap[flower]'") from None
-    server = ServerApp()
+    server, over = ServerApp(), Event()
 
     @server.main()
-    def main(grid: Grid, context: Context) -> None:
+    def main(grid: Any, context: Context) -> None:
+        pull = grid.pull_messages
+
+        def pull_until_over(messages: Sequence[str]) -> Any:
+            if over.is_set():
+                raise SystemExit  # the server is a thread, which would wait for nodes that are gone
+            return pull(messages)
+
+        grid.pull_messages = pull_until_over
         work(grid)
 
-    with _quiet(verbose), tempfile.TemporaryDirectory(prefix="lossgap-") as spool:
+    with _ending(over), _quiet(verbose), tempfile.TemporaryDirectory(prefix="lossgap-") as spool:
         _write(federation, Path(spool))
         run_simulation(
             server,
@@ -183,6 +192,14 @@ class _Deprecations(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "DEPRECATED" not in record.getMessage()
+
+
+@contextmanager
+def _ending(over: Event) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        over.set()
 
 
 @contextmanager
