@@ -17,7 +17,7 @@ MODEL = lg.models.linear()
 # A round costs some five seconds of traffic whatever the work, so that many local steps in each are nearly free.
 TRAINING = lg.Training(step_size=0.1, local_steps=10)
 
-# The range bounds what a site can gain by exaggerating its loss: nobody counts more than three times as much as another.
+# The range bounds what exaggerating a loss can bring: nobody counts more than three times as much as another.
 METHOD = lg.Eagle(gap_penalty=1.0, normalize="sqrt-k", multiplier_range=(0.5, 1.5))
 
 SOLO = "best"
