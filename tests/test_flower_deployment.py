@@ -198,11 +198,11 @@ def unregistered_key(running: Any) -> None:
     running.make_key("stranger")
     stranger = type(running.sites[0])("stranger", running.sites[0].rows)
     running.start_site(stranger)
-    code = running.processes["stranger"].wait(timeout=60)
-    assert code != 0, running.output("stranger")
+    code = running.processes["stranger"].wait(timeout=180)
+    assert code != 0
+    assert "Failed to activate SuperNode" in running.output("stranger"), running.output("stranger")
     assert "stranger" not in running.connected()
     del running.processes["stranger"]
-    print("\n--- unregistered:", running.output("stranger")[-400:])
 
 
 def wrong_authority(running: Any) -> None:
@@ -215,7 +215,7 @@ def wrong_authority(running: Any) -> None:
     kept = right.read_bytes()
     shutil.copy(other / "ca.crt", right)
     running.start_site(site, "--max-retries", "1")
-    code = running.processes[site.name].wait(timeout=60)
+    code = running.processes[site.name].wait(timeout=180)
     assert code != 0
     assert "CERTIFICATE_VERIFY_FAILED" in running.output(site.name), running.output(site.name)
     right.write_bytes(kept)
