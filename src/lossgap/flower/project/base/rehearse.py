@@ -190,7 +190,6 @@ class Rehearsal:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
             )
 
     def wait_until(
