@@ -32,11 +32,12 @@ FLOORS = [
     ("auditing",),
     ("paper",),
     ("config",),
+    ("flower",),
     ("cli",),
 ]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 HEAVY = {"jax", "pyarrow", "pydantic", "rich", "scipy", "sklearn", "torch", "flwr", "polars", "pandas"}
-LEAVES = ("learners", "tracking")
+LEAVES = ("learners", "tracking", "flower")
 """Rooms for users of other frameworks: no other room imports them when it is loaded."""
 
 LONGEST_MODULE = 300

@@ -74,6 +74,20 @@ def test_jax_and_torch_sites_train_one_model(ragged: lg.Federation, start: dict)
     assert "helps" in result.verdict() or "harms" in result.verdict()
 
 
+def test_train_takes_learners_in_place_of_a_federation(ragged: lg.Federation, start: dict) -> None:
+    training = lg.Training(rounds=3, step_size=0.3)
+    sites = torch_sites(ragged, training)
+    method = lg.Eagle(gap_penalty=1.0)
+    result = lg.train(sites, algorithm=method, training=training, solo=SOLO)
+    same = lg.train_learners(sites, method, training, initial_params=sites[0].params, solo=SOLO)
+    np.testing.assert_array_equal(result.params["kernel"], same.params["kernel"])
+    with pytest.raises(lg.SettingError, match="no algorithm is given"):
+        lg.train(sites)
+    jax_sites = [JaxLearner.of(client, lg.models.linear(), training) for client in ragged.clients]
+    with pytest.raises(lg.SettingError, match="Give initial_params"):
+        lg.train(jax_sites, algorithm=method, training=training)
+
+
 def test_the_multiplier_scales_the_gradient_and_may_be_negative(ragged: lg.Federation, start: dict) -> None:
     site = torch_sites(ragged, lg.Training(step_size=0.1))[3]
     up, down = (site.fit(start, multiplier, round=0, rule=FedAvg()) for multiplier in (-2.0, 1.0))

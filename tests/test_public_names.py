@@ -11,7 +11,6 @@ import lossgap
 
 NAMES = [
     "AFL",
-    "QFFL",
     "Algorithm",
     "Audit",
     "Checkpoints",
@@ -37,6 +36,7 @@ NAMES = [
     "MaxFL",
     "Model",
     "PropFair",
+    "QFFL",
     "Report",
     "Result",
     "SettingError",
@@ -54,9 +54,9 @@ NAMES = [
     "load",
     "models",
     "partition",
+    "report",
     "skew",
     "theory",
-    "report",
     "train",
     "train_learners",
     "train_many",

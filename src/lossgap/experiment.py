@@ -9,6 +9,7 @@ import numpy as np
 from lossgap.algorithms.base import Algorithm, Params
 from lossgap.engine.checkpoint import Saves, kept
 from lossgap.engine.compiled import CompiledStepper
+from lossgap.engine.learner import Learner
 from lossgap.engine.run import Onlooker
 from lossgap.errors import repeated, require
 from lossgap.federation import Federation
@@ -21,9 +22,9 @@ from lossgap.training import Training
 
 
 def train(
-    federation: Federation,
-    model: Model,
-    algorithm: Algorithm,
+    federation: Federation | Sequence[Learner],
+    model: Model | None = None,
+    algorithm: Algorithm | None = None,
     training: Training = Training(),
     *,
     seed: int = 0,
@@ -39,7 +40,8 @@ def train(
     Ctrl-C raises `lossgap.errors.Stopped`, a `KeyboardInterrupt` whose `so_far()` is the result so far, in a list.
 
     Args:
-        federation: who holds which rows.
+        federation: who holds which rows; or learners, which bring rows and models of their own in any framework:
+            `train(learners, algorithm=…)` is `train_learners`, a plain loop without a network.
         model: a network, such as `lossgap.models.linear()`.
         algorithm: a method, such as `lossgap.Eagle(gap_penalty=1.0)`.
         training: rounds, step size and local work.
@@ -54,6 +56,12 @@ def train(
         onlooker: called with lines of the history as they come in.
         progress: show a progress bar; by default on a terminal.
     """
+    require(algorithm is not None, "train: no algorithm is given.", "Give one, such as lossgap.Eagle(gap_penalty=1.0).")
+    assert algorithm is not None
+    if not isinstance(federation, Federation):
+        return _train_learners(federation, model, algorithm, training, seed, solo, initial_params, progress)
+    require(model is not None, "train: no model is given.", "Give one, such as lossgap.models.linear().")
+    assert model is not None
     alone = partial(train_solo, federation, model, training, seed=seed, checkpoint=checkpoint, progress=progress)
     starts = starts_of(
         federation,
@@ -68,6 +76,27 @@ def train(
         return run_pass(
             federation, model, training, starts, engine=engine, checkpoint=saves, onlooker=onlooker, progress=progress
         )[0]
+
+
+def _train_learners(
+    learners: Sequence[Learner],
+    model: Model | None,
+    algorithm: Algorithm,
+    training: Training,
+    seed: int,
+    solo: Solo | Sequence[float] | None,
+    initial_params: Params | None,
+    progress: bool | None,
+) -> Result:
+    from lossgap.learners.training import train_learners  # imported late: learners know experiments, not the reverse
+
+    require(not isinstance(solo, Solo), "train: solo is of a federation.", "Give learners' losses as numbers.")
+    assert not isinstance(solo, Solo)
+    params = getattr(learners[0], "params", None) if initial_params is None and learners else initial_params
+    require(params is not None, "train: where do the learners start?", "Give initial_params, the same for all of them.")
+    return train_learners(
+        learners, algorithm, training, initial_params=params, seed=seed, solo=solo, model=model, progress=progress
+    )
 
 
 def train_many(

@@ -47,7 +47,8 @@ class Result:
         with jax.enable_x64(self.training.precision == "float64"):
             rows = jnp.asarray(x, self.training.precision)
             outputs = np.asarray(self.algorithm.served(self.model).outputs(params, rows))
-        return outputs.argmax(axis=-1) if self.outputs > 1 else outputs[:, 0]
+        # What learners bring does not say how many outputs there are: 0.
+        return outputs.argmax(axis=-1) if (self.outputs or outputs.shape[-1]) > 1 else outputs[:, 0]
 
     def summary(self) -> Summary:
         """Summaries over clients, each counting the same."""

@@ -1,7 +1,7 @@
 """EAGLE: loss gap parity (Erraji, Perrot and Bellet, AISTATS 2026)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,14 +19,32 @@ LEVELLED = 0.01
 """Nats by which the worst gap may rise before we call it levelling down."""
 
 
-def gap_multipliers(gaps: Array, gap_penalty: Array | float) -> Array:
+@dataclass(frozen=True)
+class GapSums:
+    """Σ r and Σ r² of K clients: all that a client has to know of the others."""
+
+    clients: int
+    total: float
+    squares: float
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.clients
+
+    @property
+    def deviation(self) -> float:
+        """√(Σr²/K − r̄²)."""
+        return float(np.sqrt(max(0.0, self.squares / self.clients - self.mean**2)))
+
+
+def gap_multipliers(gaps: Array | np.ndarray, gap_penalty: Array | float, sums: GapSums | None = None) -> Any:
     """w_k = 1 + 4λ/(K−1) Σ_k' (r_k − r_k'), the gradient multipliers of  mean_k L_k + 2λ Var(r).
 
     The sum over k' equals K (r_k − r̄). The multipliers sum to K; one is negative, which means gradient *ascent*,
-    for a client further than (K−1)/(4λK) below the mean gap.
+    for a client further than (K−1)/(4λK) below the mean gap. With `sums`, `gaps` may be those of some clients only.
     """
-    K = gaps.shape[0]
-    return 1 + 4 * gap_penalty * K / (K - 1) * (gaps - gaps.mean())
+    K, mean = (gaps.shape[0], gaps.mean()) if sums is None else (sums.clients, sums.mean)
+    return 1 + 4 * gap_penalty * K / (K - 1) * (gaps - mean)
 
 
 @jax.tree_util.register_dataclass
@@ -113,7 +131,18 @@ class Eagle(Algorithm):
         return book if self.target_variance is None else self._ascended(book, self.target_variance)
 
     def multipliers(self, state: State) -> Array:
-        return self._scaled(gap_multipliers(self._gaps(state), state.penalty))
+        multipliers = gap_multipliers(self._gaps(state), state.penalty)
+        return self._scaled(multipliers, jnp.mean(multipliers**2), len(multipliers))
+
+    def own_multiplier(self, gap: float | None, sums: GapSums) -> Array:
+        """One client's multiplier, from its own gap and the sums over all; without a gap it stands at the mean.
+
+        The multipliers have the mean 1, so that  mean_k w_k² = 1 + (w(r̄ + s) − 1)²  with the gaps' deviation s.
+        """
+        own, typical = gap_multipliers(
+            np.array([sums.mean if gap is None else gap, sums.mean + sums.deviation]), self.gap_penalty or 0.0, sums
+        )
+        return self._scaled(own, 1 + (typical - 1) ** 2, sums.clients)
 
     def weights(self, state: State, replies: Replies) -> tuple[Array, State]:
         if self.lag == 1:
@@ -134,12 +163,12 @@ class Eagle(Algorithm):
         penalty = jnp.maximum(0, book.penalty + self.penalty_step * jnp.clip(excess, -1, 1))
         return GapBook(book.gaps, book.age, penalty.astype(book.penalty.dtype))
 
-    def _scaled(self, multipliers: Array) -> Array:
+    def _scaled(self, multipliers: Array, mean_square: Array, clients: int) -> Array:
         # Root mean square first: it is exactly 1 for equal multipliers, so that λ = 0 is FedAvg to the last bit.
         if self.normalize is not None:
-            multipliers = multipliers / jnp.sqrt(jnp.mean(multipliers**2))
+            multipliers = multipliers / jnp.sqrt(mean_square)
         if self.normalize == "unit":
-            multipliers = multipliers / jnp.sqrt(multipliers.shape[0])
+            multipliers = multipliers / jnp.sqrt(clients)
         if self.multiplier_range is not None:
             multipliers = jnp.clip(multipliers, *self.multiplier_range)
         return multipliers

@@ -21,6 +21,7 @@ COMMANDS = (
     "runs",
     "data",
     "describe",
+    "flower",
     "theory",
     "reproduce",
 )

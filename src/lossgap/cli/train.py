@@ -14,16 +14,28 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("config", type=click.Path(path_type=Path))
+@click.option(
+    "--on", type=click.Choice(["here", "flower"]), default="here", help="Where the clients run; flower: on Ray."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the result; by default as the file says.")
 @click.option("--mlflow", metavar="URI", help="An MLflow server that the result is logged to; needs lossgap[mlflow].")
 @click.option("--live", is_flag=True, help="Show gaps and multipliers of every client while it is trained.")
 @store_options
 def command(
-    config: Path, out: Path | None, store: Path | None, checkpoint_seconds: float, live: bool, mlflow: str | None
+    config: Path,
+    on: str,
+    out: Path | None,
+    store: Path | None,
+    checkpoint_seconds: float,
+    live: bool,
+    mlflow: str | None,
 ) -> None:
     """Train the one method of a TOML file, with its first seed.
 
     Ctrl-C stops: the result so far is written, and the same command goes on from there.
+
+    With --on flower, every client is a node of Flower's simulation on Ray, on this machine or on the cluster that
+    RAY_ADDRESS names, and the run goes through the messages of a real one. The figures are the same.
     """
     from lossgap import config as configs
     from lossgap.cli.output import check_folders, folder_of
@@ -42,10 +54,15 @@ def command(
     log = logging_to(mlflow)
     with kept(store, out, checkpoint_seconds) as runs:
         try:
-            if live:  # with a progress bar of its own, before the view begins
-                runs.train_solo(federation, model, training, stop=settings.run.solo, seed=seed)
-            with watched(live, str(method), federation.names, training.rounds) as view:
-                result = runs.train(federation, model, method, training, solo=settings.run.solo, seed=seed, **view)
+            if live or on == "flower":  # with a progress bar of its own, before the view begins
+                solo = runs.train_solo(federation, model, training, stop=settings.run.solo, seed=seed)
+            if on == "flower":
+                from lossgap.flower import simulate
+
+                result = simulate(federation, model, method, training, solo=solo, seed=seed)
+            else:
+                with watched(live, str(method), federation.names, training.rounds) as view:
+                    result = runs.train(federation, model, method, training, solo=settings.run.solo, seed=seed, **view)
         except Stopped as stopped:
             (result,) = stopped.so_far()
             _write(result, folder_of(out, method, seed))

@@ -11,18 +11,21 @@ SECONDS = 0.1
 """Programs that compile faster than this are not worth a file."""
 
 
-def keep_programs() -> None:
-    """Use JAX's persistent cache, in LOSSGAP_CACHE or the user's cache folder, unless a cache is set already.
+def keep_programs(own: Path | None = None) -> None:
+    """Use JAX's persistent cache, in LOSSGAP_CACHE, the given folder or the user's, unless a cache is set already.
 
     LOSSGAP_CACHE=off leaves JAX as it is.
     """
-    wish = os.environ.get("LOSSGAP_CACHE")
-    if wish == "off" or jax.config.values["jax_compilation_cache_dir"] is not None:
+    wish, held, common = os.environ.get("LOSSGAP_CACHE"), jax.config.values["jax_compilation_cache_dir"], user_cache()
+    if wish == "off" or (held is not None and (own is None or held != _programs(common))):
         return
-    folder = Path(wish) if wish else user_cache()
     settings = {
-        "jax_compilation_cache_dir": str(folder / "programs"),
+        "jax_compilation_cache_dir": _programs(Path(wish) if wish else own or common),
         "jax_persistent_cache_min_compile_time_secs": SECONDS,
     }
     for name, setting in settings.items():
         jax.config.update(name, setting)  # type: ignore[no-untyped-call]
+
+
+def _programs(folder: Path) -> str:
+    return str(folder / "programs")

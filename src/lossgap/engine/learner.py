@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -68,6 +68,12 @@ class JaxLearner:
     @property
     def steps(self) -> int:
         return self.training.local_work.steps(self.rows)
+
+    @property
+    def structure(self) -> Any:
+        """How the parameters are arranged, whatever the number of outputs."""
+        row = jnp.zeros((1, *self.client.train.kept.shape[1:]))
+        return jax.tree.structure(jax.eval_shape(lambda: self.model.init(jax.random.key(0), row, 1)))
 
     def fit(self, params: Params, multiplier: Array, *, round: int, rule: LocalRule) -> Params:
         key = jax.random.fold_in(client_keys(self.key, [self.name])[0], round)

@@ -14,9 +14,9 @@ import numpy as np
 from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Glance, LocalRule, Measured, Params, Replies
+from lossgap.engine.answers import Losses, answer, measured, replies, stacked
 from lossgap.engine.learner import JaxLearner, Learner
 from lossgap.engine.run import Carry
-from lossgap.engine.updates import StackedUpdates
 from lossgap.federation import Federation
 from lossgap.models import Model
 from lossgap.training import Training, client_keys, drawn
@@ -41,29 +41,17 @@ class SequentialClients:
         return self.learners if self.who is None else [self.learners[k] for k in self.who]
 
     def measure(self, params: Params) -> Measured:
-        train, validation = (
-            jnp.array([learner.loss(params, split) for learner in self.answering]) for split in ("train", "validation")
-        )
-        loss = validation if self.training.gap_split == "validation" else train
-        solo_losses = self.solo_losses if self.who is None else self.solo_losses[self.who]
-        return Measured(train, validation, loss - solo_losses, self.who)
+        losses = [Losses.of(learner, params) for learner in self.answering]
+        return measured(losses, self.solo_losses, self.training, self.who)
 
     def train(self, params: Params, multipliers: Array, rule: LocalRule) -> Replies:
-        learners, measured = self.answering, self.measure(params)
-        multipliers = measured.own(jnp.broadcast_to(multipliers, (len(self.learners),)))
-        updates = [
-            learner.fit(params, multiplier, round=self.round, rule=rule)
-            for learner, multiplier in zip(learners, multipliers, strict=True)
+        multipliers = jnp.broadcast_to(multipliers, (len(self.learners),))
+        own = multipliers if self.who is None else multipliers[self.who]
+        answers = [
+            answer(learner, params, multiplier, round=self.round, rule=rule)
+            for learner, multiplier in zip(self.answering, own, strict=True)
         ]
-        arrived = [jax.tree.map(jnp.subtract, params, update) for update in updates]
-        return Replies(
-            updates=StackedUpdates(_stacked(updates)),
-            measured=measured,
-            rows=jnp.array([learner.rows for learner in learners]),
-            steps=jnp.array([learner.steps for learner in learners]),
-            step_size=jnp.asarray(self.training.step),
-            loss_after=jnp.array([each.loss(own, "train") for each, own in zip(learners, arrived, strict=True)]),
-        )
+        return replies(answers, self.solo_losses, self.training, self.who)
 
     def walk(self, starts: Params, rule: LocalRule) -> Params:
         arrived = []
@@ -74,7 +62,7 @@ class SequentialClients:
                 continue
             update = learner.fit(start, jnp.ones(()), round=self.round, rule=rule)
             arrived.append(jax.tree.map(jnp.subtract, start, update))
-        return _stacked(arrived)
+        return stacked(arrived)
 
 
 @dataclass(frozen=True)
@@ -116,7 +104,7 @@ class SequentialStepper:
                 lines.append(self.algorithm.glance(*carry, clients))
             params, state, _ = self.algorithm.round(*carry, clients)
             carry = params, state
-        return carry, _stacked(lines)
+        return carry, stacked(lines)
 
     def glance(self, carry: Carry, round: int) -> Glance:
         return self.algorithm.glance(*carry, self._clients(round))
@@ -128,7 +116,3 @@ class SequentialStepper:
         participants = self.training.participants(len(self.learners))
         who = None if participants is None else drawn(self.keys, round, participants)
         return SequentialClients(self.learners, self.training, self.solo_losses, round, who)
-
-
-def _stacked(trees: Sequence[Params]) -> Params:
-    return jax.tree.map(lambda *each: jnp.stack(each), *trees)

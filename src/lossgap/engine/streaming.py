@@ -72,7 +72,7 @@ class StreamingLearner:
         table = np.asarray(_table(self.training.local_work, key, self.rows))
         local, updates = params, []
         for steps in self._parts(table, whole=rule.local_momentum is not None):
-            moved = _walk(self.model, params, local, multiplier, self._read(steps), self.training.step_size, rule)
+            moved = _walk(self.model, params, local, multiplier, self._read(steps), self.training.step, rule)
             updates.append(moved)
             local = jax.tree.map(jnp.subtract, local, moved)
         return updates[0] if len(updates) == 1 else jax.tree.map(jnp.subtract, params, local)
@@ -205,7 +205,7 @@ class StreamingClients(SequentialClients):
             measured=measured,
             rows=jnp.array([learner.rows for learner in learners]),
             steps=jnp.array([learner.steps for learner in learners]),
-            step_size=jnp.asarray(self.training.step_size),
+            step_size=jnp.asarray(self.training.step),
             loss_after=jnp.array([self._after(*each, params) for each in zip(learners, updates, strict=True)]),
         )
 
