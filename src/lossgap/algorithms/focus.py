@@ -19,7 +19,7 @@ class Focus(Algorithm):
 
         E-step   π_km ∝ π_km exp(−L_k(θ_m))                       L_k the mean training loss, in log space
         M-step   θ_m ← Σ_k π_km θ_km / Σ_k π_km                   θ_km: client k's local work from θ_m
-        serve    Σ_m π_km softmax(f(θ_m, x))                      to client k
+        serve    Σ_m π_km softmax(f(θ_m, x))                      to client k; Σ_m π_km f(θ_m, x) if targets are numbers
 
     Implemented from the paper's text. Its clusters start from different random models; here the first starts at the
     shared initialisation and the others at the same numbers in another order, so that one cluster is FedAvg. The
@@ -76,13 +76,15 @@ class Focus(Algorithm):
 
 
 def _mixture_of(model: Model) -> Model:
-    """The network that answers Σ_m π_m softmax(f(θ_m, x)), as log probabilities."""
+    """The network that answers Σ_m π_m softmax(f(θ_m, x)), as log probabilities; of one output, the mean."""
 
     def init(key: Array, x: Array, outputs: int) -> Params:
         raise TypeError("A mixture is made of trained models.")
 
     def apply(params: Any, x: Array) -> Array:
         logits = jax.vmap(model.apply, (0, None))(params["models"], x)
+        if logits.shape[-1] == 1:  # a number, not a class
+            return jnp.tensordot(jnp.exp(params["log_mixture"]), logits, axes=1)
         weighted = jax.nn.log_softmax(logits, axis=-1) + params["log_mixture"][:, None, None]
         return jax.nn.logsumexp(weighted, axis=0)
 
