@@ -25,6 +25,7 @@ FLOORS = [
     ("learners",),
     ("comparison", "tuning"),
     ("store", "picture", "arguments"),
+    ("selection",),
     ("paper",),
     ("config",),
     ("cli",),

@@ -13,6 +13,7 @@ NAMES = [
     "AFL",
     "QFFL",
     "Algorithm",
+    "Candidate",
     "Client",
     "Comparison",
     "DataError",
@@ -36,6 +37,7 @@ NAMES = [
     "Model",
     "PropFair",
     "Result",
+    "Selection",
     "SettingError",
     "Solo",
     "Split",
@@ -53,6 +55,7 @@ NAMES = [
     "train_learners",
     "train_many",
     "train_solo",
+    "tune_methods",
 ]
 HEAVY = ("jax", "pyarrow", "torch", "flwr", "sklearn", "scipy", "numpy", "pandas", "polars", "pydantic", "rich")
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lossgap.learners.training import train_learners
     from lossgap.models import Model
     from lossgap.result import Result
+    from lossgap.selection import Candidate, Selection, tune_methods
     from lossgap.solo import Solo, train_solo
     from lossgap.store import Store, load
     from lossgap.training import Training
@@ -69,6 +70,7 @@ _MODULES = {
     "lossgap.federation": ("Client", "Federation", "Split"),
     "lossgap.learners.training": ("train_learners",),
     "lossgap.models": ("Model",),
+    "lossgap.selection": ("Candidate", "Selection", "tune_methods"),
     "lossgap.solo": ("Solo", "train_solo"),
     "lossgap.store": ("Store", "load"),
     "lossgap.training": ("Training",),
@@ -81,6 +83,7 @@ __all__ = [
     "AFL",
     "QFFL",
     "Algorithm",
+    "Candidate",
     "Client",
     "Comparison",
     "DataError",
@@ -104,6 +107,7 @@ __all__ = [
     "Model",
     "PropFair",
     "Result",
+    "Selection",
     "SettingError",
     "Solo",
     "Split",
@@ -121,6 +125,7 @@ __all__ = [
     "train_learners",
     "train_many",
     "train_solo",
+    "tune_methods",
 ]
 
 
