@@ -50,7 +50,7 @@ def command(config: Path, penalties: tuple[float, ...] | None, rule: str, out: P
     eagle, out = _eagle(settings.methods), out or Path(settings.run.out)
     path = tuning.settings_of(eagle, penalties or tuning.PENALTIES)
     check_folders(out, path, settings.run.seeds)
-    by_seed = []
+    by_seed, diverged = [], set[float]()
     for seed in settings.run.seeds:
         federation = settings.make_federation(seed=seed)
         solo = train_solo(federation, settings.model, settings.training, stop=settings.run.solo, seed=seed)
@@ -63,8 +63,11 @@ def command(config: Path, penalties: tuple[float, ...] | None, rule: str, out: P
             seeds=(seed,),
             solo=solo,
         )
-        by_seed.append([results[0] for results in one.results])
-    found = tuning.of_results(list(zip(*by_seed, strict=True)), rule=RULES[rule](tuning))
+        by_seed.append({point.penalty: results[0] for point, results in zip(one.points, one.results, strict=True)})
+        diverged |= set(one.diverged)
+    whole = [penalty for penalty in by_seed[0] if penalty not in diverged]
+    results = [[of_seed[penalty] for of_seed in by_seed] for penalty in whole]
+    found = tuning.of_results(results, rule=RULES[rule](tuning), diverged=tuple(diverged))
     click.echo(str(found))
     if len(by_seed) > 1:
         click.echo(f"Means over seeds {', '.join(map(str, settings.run.seeds))}.")
