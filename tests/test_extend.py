@@ -41,7 +41,7 @@ def test_every_block_of_the_page_runs(
     for block in blocks[1:]:
         exec(compile(block, str(PAGE), "exec"), names)
     shown = capsys.readouterr().out
-    assert "Superquantile(tail=0.4) " in shown
+    assert "\nSuperquantile(tail=0.4) " in shown
     assert "Ditto(base=Superquantile(tail=0.4))" in shown
     worst = [float(number) for number in shown.splitlines()[-1].strip("[]").split(", ")]
     assert worst == sorted(worst)  # the smaller the tail, the smaller the worst loss

@@ -46,14 +46,15 @@ class Focus(Algorithm):
         replies = [clients.train(model, jnp.ones(()), self) for model in _unstacked(models)]
         said = replies[0].measured
         losses = jnp.stack([reply.loss_at_global for reply in replies], axis=1)
-        own = jax.nn.log_softmax(said.own(log_mixture) - losses, axis=1)
+        before = said.own(log_mixture)
+        own = jax.nn.log_softmax(before - losses, axis=1)
         log_mixture, mixture = said.filed(log_mixture, own), jnp.exp(own)
         shares = mixture / jnp.maximum(mixture.sum(axis=0), SMALL)
         moved = [
             jax.tree.map(jnp.subtract, model, reply.updates.combine(share))
             for model, reply, share in zip(_unstacked(models), replies, shares.T, strict=True)
         ]
-        glance = self._mixed([reply.measured for reply in replies], mixture)
+        glance = self._mixed([reply.measured for reply in replies], jnp.exp(before))  # what clients were served so far
         return moved[0], (_stacked(moved), log_mixture), glance
 
     def glance(self, params: Params, state: State, clients: Clients) -> Glance:
