@@ -28,6 +28,7 @@ FLOORS = [
     ("learners",),
     ("comparison", "tuning"),
     ("store", "picture", "live", "tracking", "arguments"),
+    ("selection",),
     ("reporting",),
     ("auditing",),
     ("paper",),

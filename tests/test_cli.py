@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 import lossgap as lg
 from lossgap import algorithms
 from lossgap.cli import main
+from lossgap.comparison import NOTIONS
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 PROGRAM = str(Path(sys.executable).with_name("lossgap"))
@@ -112,7 +113,8 @@ class TestDemo:
         header = next(line for line in lines if line.startswith("method "))
         columns = re.split(r"  +", header)
         for name, result in loaded(demo[1]).items():
-            (row,) = (line for line in lines if re.match(rf"{re.escape(name)}  +-?\d", line))
+            row, notions = (line for line in lines if re.match(rf"{re.escape(name)}  +-?\d", line))
+            assert notions.count(".") == len(NOTIONS)
             printed = dict(zip(columns, re.split(r"  +", row), strict=True))
             for column, measure in measures.items():
                 assert float(printed[column]) == pytest.approx(getattr(result.summary(), measure), abs=6e-4)

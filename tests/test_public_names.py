@@ -11,8 +11,10 @@ import lossgap
 
 NAMES = [
     "AFL",
+    "QFFL",
     "Algorithm",
     "Audit",
+    "Candidate",
     "Checkpoints",
     "Client",
     "Comparison",
@@ -36,9 +38,9 @@ NAMES = [
     "MaxFL",
     "Model",
     "PropFair",
-    "QFFL",
     "Report",
     "Result",
+    "Selection",
     "SettingError",
     "Skew",
     "Solo",
@@ -62,6 +64,7 @@ NAMES = [
     "train_many",
     "train_solo",
     "train_streaming",
+    "tune_methods",
 ]
 HEAVY = ("jax", "pyarrow", "torch", "flwr", "sklearn", "scipy", "numpy", "pandas", "polars", "pydantic", "rich")
 

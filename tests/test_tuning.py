@@ -115,3 +115,52 @@ def test_the_command_recommends_and_writes(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(main, ["tune", str(config), "--penalties", "a,b"])
     assert wrong.exit_code == 2
     assert "no list of numbers" in wrong.output
+
+
+def test_a_lambda_that_diverges_is_left_out_and_told() -> None:
+    found = lg.frontier(
+        lg.datasets.synthetic(seed=0),
+        lg.models.linear(),
+        lg.Training(rounds=200, step_size=0.5),
+        penalties=(0.5, 1e6),
+        eagle=lg.Eagle(gap_penalty=0.0, normalize=None),
+    )
+    assert [p.penalty for p in found.points] == [0.0, 0.5]
+    assert found.diverged == (1e6,)
+    assert found.warnings[0].startswith("λ = 1e+06 diverged and is left out")
+
+
+def test_fedavg_that_diverges_ends_the_search() -> None:
+    with pytest.raises(lg.DivergedError):
+        lg.frontier(huge(), lg.models.linear(), lg.Training(rounds=50, step_size=5.0), penalties=(1.0,), solo=[0, 0])
+
+
+def test_numbers_have_no_accuracy_to_choose_by() -> None:
+    with pytest.raises(lg.SettingError, match="no accuracy to choose λ by"):
+        lg.frontier(huge(), lg.models.linear(), lg.Training(rounds=5, step_size=0.01), penalties=(1.0,), rule=accurate)
+
+
+def huge() -> lg.Federation:
+    """Numbers to predict, from features with a variance of nine."""
+    rng = np.random.default_rng(0)
+    arrays = {name: (3 * rng.normal(size=(40, 2)), rng.normal(size=40)) for name in ("north", "south")}
+    return lg.Federation.from_arrays(arrays)
+
+
+def test_it_says_on_which_rows_gaps_were_measured(path: lg.Frontier) -> None:
+    assert "gaps are those on validation rows" in str(path)
+    federation, training = lg.datasets.synthetic(seed=0), lg.Training(rounds=3, gap_split="train")
+    assert "gaps are those on training rows" in str(lg.frontier(federation, lg.models.linear(), training))
+
+
+def test_every_warning_in_a_run_of_its_own() -> None:
+    """Real runs: a strong λ on the synthetic clients raises every loss, with negative multipliers and short steps."""
+    federation, training = lg.datasets.synthetic(seed=0), lg.Training(rounds=1000, step_size=0.5, gap_split="train")
+    solo = lg.train_solo(federation, lg.models.linear(), training)
+    found = lg.frontier(federation, lg.models.linear(), training, penalties=(1.0, 5.0, 100.0), solo=solo)
+    text = "\n".join(found.warnings)
+    assert "Levelling down" in text
+    assert "multipliers are negative" in text
+    assert "less than half as long" in text
+    assert found.recommended < 100
+    assert found.turning_point is not None

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lossgap.models import Model
     from lossgap.reporting import Report, report
     from lossgap.result import Result
+    from lossgap.selection import Candidate, Selection, tune_methods
     from lossgap.skew import Skew
     from lossgap.solo import Solo, train_solo
     from lossgap.store import Store, load
@@ -78,7 +79,7 @@ _MODULES = {
     "lossgap.learners.streaming": ("train_streaming",),
     "lossgap.learners.training": ("train_learners",),
     "lossgap.models": ("Model",),
-    "lossgap.skew": ("Skew",),
+    "lossgap.skew": ("Skew", "Candidate", "Selection", "tune_methods"),
     "lossgap.solo": ("Solo", "train_solo"),
     "lossgap.store": ("Store", "load"),
     "lossgap.training": ("Training",),
@@ -92,6 +93,7 @@ __all__ = [
     "QFFL",
     "Algorithm",
     "Audit",
+    "Candidate",
     "Checkpoints",
     "Client",
     "Comparison",
@@ -117,6 +119,7 @@ __all__ = [
     "PropFair",
     "Report",
     "Result",
+    "Selection",
     "SettingError",
     "Skew",
     "Solo",
@@ -140,6 +143,7 @@ __all__ = [
     "train_many",
     "train_solo",
     "train_streaming",
+    "tune_methods",
 ]
 
 

@@ -1,29 +1,62 @@
 """Several methods over several seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from lossgap.algorithms.base import Algorithm
 from lossgap.engine.checkpoint import Saves
+from lossgap.errors import require
 from lossgap.experiment import check_methods, train
 from lossgap.federation import Federation
 from lossgap.metrics import Summary
 from lossgap.models import Model
 from lossgap.result import Result
 from lossgap.solo import Stop, train_solo
-from lossgap.table import Table
+from lossgap.table import Cell, Table
 from lossgap.training import Training
 
-MEASURES = {
-    "worst gap": "max_gap",
-    "best gap": "min_gap",
-    "gap variance": "gap_variance",
-    "accuracy": "mean_accuracy",
-    "worst accuracy": "worst_accuracy",
-    "better off than alone": "appeal",
+MEASURES: Mapping[str, str] = {
+    "max_gap": "worst gap",
+    "min_gap": "best gap",
+    "gap_variance": "gap variance",
+    "mean_accuracy": "accuracy",
+    "worst_accuracy": "worst accuracy",
+    "appeal": "better off than alone",
 }
+"""What a table of methods shows: fields of `lossgap.metrics.Summary`, and what they are called."""
+
+NOTIONS: Mapping[str, str] = {
+    "gap_variance": "gap variance",  # EAGLE
+    "gap_range": "gap range",  # FOCUS: FAA
+    "appeal": "appeal",  # MaxFL
+    "loss_variance": "loss variance",  # q-FFL, GIFAIR
+    "worst_loss": "worst loss",  # AFL
+    "desert_spread": "desert spread",  # UDJ-FL
+    "accuracy_deviation": "accuracy spread",
+    "loss_gini": "loss Gini",
+}
+"""Each method's own notion of fairness, measured for every method."""
+
+HIGHER_IS_BETTER = frozenset({"mean_accuracy", "worst_accuracy", "appeal"})
+
+Summaries = Mapping[str, Sequence[Summary]]
+"""By method: one summary per seed."""
+
+
+def summary_table(summaries: Summaries, measures: Sequence[str] = tuple(MEASURES), *, deviations: bool = True) -> Table:
+    """One row per method: mean over seeds, and the standard deviation (ddof = 1) where there are several."""
+    known = [f.name for f in fields(Summary) if f.name != "worse_off"]
+    unknown = [name for name in measures if name not in known]
+    require(not unknown, f"table: measures holds {', '.join(map(repr, unknown))}.", f"Known are {', '.join(known)}.")
+    headings = {**MEASURES, **NOTIONS}
+    rows: list[tuple[Cell, ...]] = [
+        (label, *(_mean_and_deviation([getattr(s, name) for s in each], deviations) for name in measures))
+        for label, each in summaries.items()
+    ]
+    heads = (headings.get(name, name.replace("_", " ")) for name in measures)
+    return Table(("method", *heads), tuple(rows))
 
 
 @dataclass(frozen=True)
@@ -33,21 +66,25 @@ class Comparison:
     seeds: tuple[int, ...]
     results: Mapping[str, tuple[Result, ...]]  # by method, one result per seed
 
-    def table(self) -> Table:
-        """One row per method: mean over seeds, and the standard deviation (ddof = 1) where there are several."""
-        return measures({label: [each.summary() for each in results] for label, results in self.results.items()})
+    @property
+    def summaries(self) -> dict[str, tuple[Summary, ...]]:
+        """By method: one summary per seed."""
+        return {label: tuple(result.summary() for result in results) for label, results in self.results.items()}
+
+    def table(self, measures: Sequence[str] = tuple(MEASURES)) -> Table:
+        """One row per method: mean over seeds, and the standard deviation (ddof = 1) where there are several.
+
+        Args:
+            measures: fields of `lossgap.metrics.Summary`, in the order of columns.
+        """
+        return summary_table(self.summaries, measures)
+
+    def fairness(self) -> Table:
+        """One row per method: what each method of the literature means by fair, as means over seeds."""
+        return summary_table(self.summaries, tuple(NOTIONS), deviations=False)
 
     def __str__(self) -> str:
-        return f"{self.table()}\n{told(self.seeds)}"
-
-
-def measures(summaries: Mapping[str, Sequence[Summary]]) -> Table:
-    """One row per method: mean over its summaries, and the standard deviation (ddof = 1) where there are several."""
-    rows = [
-        (label, *(_mean_and_deviation([getattr(summary, name) for summary in each]) for name in MEASURES.values()))
-        for label, each in summaries.items()
-    ]
-    return Table(("method", *MEASURES), tuple(rows))
+        return f"{self.table()}\n{told(self.seeds)}\n\n{self.fairness()}"
 
 
 def told(seeds: Sequence[int]) -> str:
@@ -91,6 +128,6 @@ def compare(
     return Comparison(tuple(seeds), {label: tuple(each) for label, each in results.items()})
 
 
-def _mean_and_deviation(values: Sequence[float]) -> str:
+def _mean_and_deviation(values: Sequence[float], deviation: bool) -> str:
     mean = f"{np.mean(values):.4f}"
-    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.4f}"
+    return f"{mean} ± {np.std(values, ddof=1):.4f}" if deviation and len(values) > 1 else mean

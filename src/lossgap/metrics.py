@@ -1,12 +1,13 @@
 """What each client gets, and summaries that follow from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import jax
 import numpy as np
 from jax import Array
+from numpy.typing import ArrayLike
 
 from lossgap.engine.rows import blocked_rows, flat_rows, similar_sizes
 from lossgap.federation import SPLITS, Federation, Split, SplitName
@@ -154,6 +155,15 @@ def client_rows(
             **{f"{split}_accuracy": float(s.accuracy[k]) for split, s in by_split.items()},
         )
         for k, client in enumerate(federation.clients)
+    )
+
+
+def measured_on(split: SplitName, clients: Sequence[ClientRow], solo_losses: ArrayLike) -> tuple[ClientRow, ...]:
+    """The same clients with gaps on another split, given what the solo models lose there, [client]."""
+    losses = [float(getattr(client, f"{split}_loss")) for client in clients]
+    return tuple(
+        replace(client, solo_loss=float(solo), gap=loss - float(solo))
+        for client, loss, solo in zip(clients, losses, np.asarray(solo_losses), strict=True)
     )
 
 

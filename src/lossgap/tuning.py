@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from lossgap.algorithms import Eagle
-from lossgap.errors import repeated, require
+from lossgap.errors import DivergedError, repeated, require
 from lossgap.experiment import train_many
 from lossgap.federation import Federation
 from lossgap.metrics import INDIFFERENT
@@ -73,6 +74,11 @@ def knee(points: Sequence[Point]) -> int:
 
 def accurate(points: Sequence[Point], *, within: float = 0.01) -> int:
     """the largest λ whose accuracy is within one point of FedAvg's"""
+    require(
+        not np.isnan(points[0].accuracy),
+        "frontier: targets are numbers, so there is no accuracy to choose λ by.",
+        "Use lowest_worst_gap (worst-gap) or knee.",
+    )
     good = [i for i, point in enumerate(points) if point.accuracy >= points[0].accuracy - within]
     return good[-1] if good else 0
 
@@ -86,6 +92,7 @@ class Frontier:
     rule: str
     clients: tuple[str, ...]
     results: tuple[tuple[Result, ...], ...]  # [λ][seed]
+    diverged: tuple[float, ...] = ()  # values of λ that are not on the path, since a run with them diverged
 
     @property
     def recommended(self) -> float:
@@ -102,7 +109,12 @@ class Frontier:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know before taking the numbers at face value."""
-        found = (_levelled(self.points), _ascending(self.points, self.results, self.clients), _shrunk(self.points))
+        found = (
+            _without(self.diverged),
+            _levelled(self.points),
+            _ascending(self.points, self.results, self.clients),
+            _shrunk(self.points),
+        )
         return tuple(warning for warning in found if warning)
 
     def table(self) -> Table:
@@ -114,7 +126,8 @@ class Frontier:
         return Table(("λ", "worst gap", "gap variance", "accuracy", "mean loss"), tuple(rows))
 
     def __str__(self) -> str:
-        advice = f"Recommended: λ = {self.recommended:g}, by {self.rule} on validation rows."
+        split = {"validation": "validation", "train": "training"}[self.results[0][0].training.gap_split]
+        advice = f"Recommended: λ = {self.recommended:g}, by {self.rule}; gaps are those on {split} rows."
         return "\n".join([str(self.table()), advice, *self.warnings])
 
 
@@ -142,15 +155,33 @@ def frontier(
         solo, progress: as for `lossgap.train_many`.
         initial_params: where all runs start, such as a trained FedAvg model, in place of each seed's initialisation.
     """
-    settings = settings_of(eagle, penalties)
-    trained = train_many(
-        federation, model, settings, training, seeds=seeds, solo=solo, initial_params=initial_params, progress=progress
+    settings, diverged = settings_of(eagle, penalties), list[float]()
+    train = partial(
+        train_many,
+        federation,
+        model,
+        training=training,
+        seeds=seeds,
+        solo=solo,
+        initial_params=initial_params,
+        progress=progress,
     )
+    while True:
+        try:
+            trained = train(settings)
+        except DivergedError as problem:
+            lost = _lost(problem, settings)
+            settings = [setting for setting in settings if setting != lost]
+            diverged.append(float(lost.gap_penalty or 0))
+        else:
+            break
     results = tuple(tuple(trained[i :: len(settings)]) for i in range(len(settings)))
-    return of_results(results, rule=rule)
+    return of_results(results, rule=rule, diverged=diverged)
 
 
-def of_results(results: Sequence[Sequence[Result]], *, rule: Rule = lowest_worst_gap) -> Frontier:
+def of_results(
+    results: Sequence[Sequence[Result]], *, rule: Rule = lowest_worst_gap, diverged: Sequence[float] = ()
+) -> Frontier:
     """The frontier of runs that are there already: [λ][seed], each of them EAGLE's, in ascending order of λ."""
     points = tuple(Point.of(_penalty(each[0]), each) for each in results)
     return Frontier(
@@ -159,6 +190,7 @@ def of_results(results: Sequence[Sequence[Result]], *, rule: Rule = lowest_worst
         rule=" ".join((rule.__doc__ or rule.__name__).split()),
         clients=tuple(client.name for client in results[0][0].clients),
         results=tuple(tuple(each) for each in results),
+        diverged=tuple(sorted(set(diverged))),
     )
 
 
@@ -169,6 +201,14 @@ def settings_of(eagle: Eagle, penalties: Sequence[float]) -> list[Eagle]:
     require(any(penalties), "frontier: penalties holds no λ above 0.", "Give some, such as (0.1, 0.3, 1, 3).")
     path = sorted({0.0, *map(float, penalties)})
     return [replace(eagle, gap_penalty=penalty, target_variance=None) for penalty in path]
+
+
+def _lost(problem: DivergedError, settings: Sequence[Eagle]) -> Eagle:
+    """Whose run it was that diverged. FedAvg's is not left out: nothing could be compared with it."""
+    for setting in settings[1:]:
+        if f"under {setting}'" in str(problem):
+            return setting
+    raise problem
 
 
 def _penalty(result: Result) -> float:
@@ -188,6 +228,16 @@ def _scaled(values: Sequence[float]) -> np.ndarray:
     """From 0 to 1."""
     a = np.array(values)
     return (a - a.min()) / max(float(np.ptp(a)), 1e-12)
+
+
+def _without(diverged: Sequence[float]) -> str | None:
+    if not diverged:
+        return None
+    which = listed([f"{penalty:g}" for penalty in diverged])
+    return (
+        f"λ = {which} diverged and is left out: multipliers grow with λ, and with them the steps. A smaller step_size, "
+        "or multiplier_range=(0, 10), would let it end."
+    )
 
 
 def _levelled(points: Sequence[Point]) -> str | None:

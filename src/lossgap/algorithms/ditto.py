@@ -1,5 +1,6 @@
 """Ditto (Li, Hu, Beirami and Smith, ICML 2021): a model for each client, held near the shared one."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import jax
@@ -70,12 +71,20 @@ class Ditto(Algorithm):
 
     def round(self, params: Params, state: State, clients: Clients) -> tuple[Params, State, Glance]:
         base, personal = state
-        personal = clients.walk(personal, PullTo(pull=self.pull, anchor=params))
+        walked = clients.walk(personal, PullTo(pull=self.pull, anchor=params))
         params, base, glance = self.base.round(params, base, clients)
-        return params, (base, personal), glance
+        return params, (base, walked), _watched(glance, personal)
 
     def glance(self, params: Params, state: State, clients: Clients) -> Glance:
-        return self.base.glance(params, state[0], clients)
+        return _watched(self.base.glance(params, state[0], clients), state[1])
 
     def evaluated(self, params: Params, state: State) -> Params:
         return state[1]
+
+
+def _watched(glance: Glance, personal: Params) -> Glance:
+    """The shared model's losses, but NaN for a client whose own model has left every bound: that ends the run."""
+    finite = [jnp.isfinite(p).reshape(len(p), -1).all(axis=1) for p in jax.tree.leaves(personal)]
+    kept = glance.measured.own(jnp.stack(finite).all(axis=0))
+    loss = jnp.where(kept, glance.measured.loss_at_global, jnp.nan)
+    return replace(glance, measured=replace(glance.measured, loss_at_global=loss))

@@ -15,6 +15,9 @@ from lossgap.errors import is_positive, require
 UNHEARD = np.iinfo(np.int32).max
 """The age of a gap that a client has not told yet."""
 
+AIM, GAIN = 0.9, 5.0
+"""Dual ascent aims at this share of a target variance, and takes full steps from a fifth above it on."""
+
 LEVELLED = 0.01
 """Nats by which the worst gap may rise before we call it levelling down."""
 
@@ -66,7 +69,9 @@ class Eagle(Algorithm):
 
     Given a variance ε of the gaps in place of λ, λ follows by dual ascent, rising while the gaps vary more than that:
 
-        λ ← max(0, λ + s · clip(Var(r)/ε − 1, −1, 1))
+        λ ← max(0, λ + s · clip(5 (Var(r)/0.9ε − 1), −1, 1))
+
+    It aims a little below ε: what aims at ε comes ever closer to it from above, and not below.
 
     A client that is absent keeps the last gap that it told; one that has told none stands at the mean of the others.
 
@@ -159,7 +164,7 @@ class Eagle(Algorithm):
         return jnp.where(known, state.gaps, mean)
 
     def _ascended(self, book: GapBook, target: Array | float) -> GapBook:
-        excess = self._gaps(book).var(ddof=1) / target - 1
+        excess = GAIN * (self._gaps(book).var(ddof=1) / (AIM * target) - 1)
         penalty = jnp.maximum(0, book.penalty + self.penalty_step * jnp.clip(excess, -1, 1))
         return GapBook(book.gaps, book.age, penalty.astype(book.penalty.dtype))
 

@@ -10,6 +10,9 @@ from lossgap.algorithms.base import SMALL, Algorithm, Measurement, Replies, Stat
 from lossgap.algorithms.value import value
 from lossgap.errors import require
 
+ROUNDING = 1e-5
+"""0.55 · 100 is a little more than 55 in floating point, and still means 55 clients."""
+
 
 @value
 class FedFV(Algorithm):
@@ -34,10 +37,8 @@ class FedFV(Algorithm):
         require(0 <= self.alpha <= 1, f"FedFV: alpha is {self.alpha}.", "Use a number from 0 to 1.")
 
     def weights(self, state: State, replies: Replies) -> tuple[Array, State]:
-        G = replies.updates.inner_products()
-        K, order = len(G), jnp.argsort(replies.loss_at_global)
-        rank = jnp.zeros(K, order.dtype).at[order].set(jnp.arange(K))
-        stays = rank >= K - jnp.ceil(self.alpha * K)
+        G, losses = replies.updates.inner_products(), replies.loss_at_global
+        K, order, stays = len(G), jnp.argsort(losses), worst_off(losses, self.alpha)
 
         def against(j: Array, mixtures: Array) -> Array:
             """Every g_k, a row of `mixtures`, made not to hurt the j-th client."""
@@ -50,3 +51,9 @@ class FedFV(Algorithm):
         mean = jax.lax.fori_loop(0, K, against, jnp.eye(K, dtype=G.dtype)).mean(axis=0)
         before, after = G.mean(), mean @ G @ mean
         return mean * jnp.sqrt(before / jnp.maximum(after, SMALL)), state
+
+
+def worst_off(losses: Array, share: Array | float) -> Array:
+    """Whether a client is among the ⌈αK⌉ with the largest losses."""
+    rank = jnp.argsort(jnp.argsort(losses))
+    return rank >= len(losses) - jnp.ceil(share * len(losses) - ROUNDING)

@@ -11,7 +11,6 @@ from lossgap.algorithms.value import value
 from lossgap.errors import require
 
 ITERATIONS = 300
-BISECTIONS = 60
 
 
 @value
@@ -50,23 +49,26 @@ def shortest_mixture(products: Array, radius: Array | float) -> Array:
     low, high = jnp.maximum(0, 1 / K - radius), 1 / K + radius
     step = 1 / jnp.maximum(jnp.trace(products), SMALL)
 
-    def iterate(t: Array, walk: tuple[Array, Array]) -> tuple[Array, Array]:
-        mixture, ahead = walk
+    def iterate(_: int, walk: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        mixture, ahead, t = walk
         moved = project_to_boxed_simplex(ahead - step * (products @ ahead), low, high)
-        return moved, moved + t / (t + 3) * (moved - mixture)
+        overshot = (ahead - moved) @ (moved - mixture) > 0  # momentum that leads uphill is given up
+        t = jnp.where(overshot, 0, t + 1)
+        return moved, moved + t / (t + 3) * (moved - mixture), t
 
     uniform = jnp.full(K, 1 / K, products.dtype)
-    return jax.lax.fori_loop(0, ITERATIONS, iterate, (uniform, uniform))[0]
+    return jax.lax.fori_loop(0, ITERATIONS, iterate, (uniform, uniform, jnp.zeros((), products.dtype)))[0]
 
 
 def project_to_boxed_simplex(y: Array, low: Array | float, high: Array | float) -> Array:
-    """The point of {low ≤ λ ≤ high, Σ λ = 1} closest to y: clip(y + τ) with the τ that makes it sum to one."""
+    """The point of {low ≤ λ ≤ high, Σ λ = 1} closest to y: clip(y + τ) with the τ that makes it sum to one.
 
-    def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        left, right = bounds
-        middle = (left + right) / 2
-        short = jnp.clip(y + middle, low, high).sum() < 1
-        return jnp.where(short, middle, left), jnp.where(short, right, middle)
-
-    left, right = jax.lax.fori_loop(0, BISECTIONS, halve, (low - y.max(), high - y.min()))
-    return jnp.clip(y + (left + right) / 2, low, high)
+    The sum grows with τ in straight pieces, which meet where some y_k + τ reaches a bound.
+    """
+    knots = jnp.sort(jnp.concatenate([low - y, high - y]))
+    sums = jnp.clip(y + knots[:, None], low, high).sum(axis=1)
+    right = jnp.clip(jnp.searchsorted(sums, 1), 1, len(knots) - 1)
+    rise = jnp.maximum(sums[right] - sums[right - 1], SMALL)
+    share = jnp.clip((1 - sums[right - 1]) / rise, 0, 1)
+    shift = knots[right - 1] + share * (knots[right] - knots[right - 1])
+    return jnp.clip(y + shift, low, high)

@@ -19,7 +19,7 @@ class Focus(Algorithm):
 
         E-step   π_km ∝ π_km exp(−L_k(θ_m))                       L_k the mean training loss, in log space
         M-step   θ_m ← Σ_k π_km θ_km / Σ_k π_km                   θ_km: client k's local work from θ_m
-        serve    Σ_m π_km softmax(f(θ_m, x))                      to client k
+        serve    Σ_m π_km softmax(f(θ_m, x))                      to client k; Σ_m π_km f(θ_m, x) if targets are numbers
 
     Implemented from the paper's text. Its clusters start from different random models; here the first starts at the
     shared initialisation and the others at the same numbers in another order, so that one cluster is FedAvg. The
@@ -46,14 +46,15 @@ class Focus(Algorithm):
         replies = [clients.train(model, jnp.ones(()), self) for model in _unstacked(models)]
         said = replies[0].measured
         losses = jnp.stack([reply.loss_at_global for reply in replies], axis=1)
-        own = jax.nn.log_softmax(said.own(log_mixture) - losses, axis=1)
+        before = said.own(log_mixture)
+        own = jax.nn.log_softmax(before - losses, axis=1)
         log_mixture, mixture = said.filed(log_mixture, own), jnp.exp(own)
         shares = mixture / jnp.maximum(mixture.sum(axis=0), SMALL)
         moved = [
             jax.tree.map(jnp.subtract, model, reply.updates.combine(share))
             for model, reply, share in zip(_unstacked(models), replies, shares.T, strict=True)
         ]
-        glance = self._mixed([reply.measured for reply in replies], mixture)
+        glance = self._mixed([reply.measured for reply in replies], jnp.exp(before))  # what clients were served so far
         return moved[0], (_stacked(moved), log_mixture), glance
 
     def glance(self, params: Params, state: State, clients: Clients) -> Glance:
@@ -76,13 +77,15 @@ class Focus(Algorithm):
 
 
 def _mixture_of(model: Model) -> Model:
-    """The network that answers Σ_m π_m softmax(f(θ_m, x)), as log probabilities."""
+    """The network that answers Σ_m π_m softmax(f(θ_m, x)), as log probabilities; of one output, the mean."""
 
     def init(key: Array, x: Array, outputs: int) -> Params:
         raise TypeError("A mixture is made of trained models.")
 
     def apply(params: Any, x: Array) -> Array:
         logits = jax.vmap(model.apply, (0, None))(params["models"], x)
+        if logits.shape[-1] == 1:  # a number, not a class
+            return jnp.tensordot(jnp.exp(params["log_mixture"]), logits, axes=1)
         weighted = jax.nn.log_softmax(logits, axis=-1) + params["log_mixture"][:, None, None]
         return jax.nn.logsumexp(weighted, axis=0)
 

@@ -1,5 +1,7 @@
 """PropFair (Zhang et al., 2022, arXiv 2202.01666): proportional fairness."""
 
+import math
+
 import jax.numpy as jnp
 from jax import Array
 
@@ -28,9 +30,9 @@ class PropFair(Algorithm):
 
     def __post_init__(self) -> None:
         require(
-            self.ceiling > NEAR,
+            NEAR < self.ceiling < math.inf,
             f"PropFair: ceiling is {self.ceiling}.",
-            f"Use a number well above the losses, at least {NEAR}.",
+            f"Use a number well above the losses, and above {NEAR}; a very large one is FedAvg.",
         )
 
     def local_loss(self, loss: Array, params: Params, start: Params) -> Array:

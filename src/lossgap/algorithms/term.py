@@ -1,5 +1,6 @@
 """TERM (Li et al., ICLR 2021): tilted losses."""
 
+import math
 from typing import ClassVar
 
 import jax
@@ -7,6 +8,7 @@ from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Measurement, Replies, State
 from lossgap.algorithms.value import value
+from lossgap.errors import require
 
 
 @value
@@ -22,6 +24,9 @@ class Term(Algorithm):
     tilt: float = 1.0
 
     needs: ClassVar[frozenset[Measurement]] = frozenset({"loss_at_global"})
+
+    def __post_init__(self) -> None:
+        require(math.isfinite(self.tilt), f"Term: tilt is {self.tilt}.", "Use a finite number such as 1.")
 
     def weights(self, state: State, replies: Replies) -> tuple[Array, State]:
         return jax.nn.softmax(self.tilt * replies.loss_at_global), state

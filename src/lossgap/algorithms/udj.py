@@ -1,12 +1,13 @@
 """UDJ-FL (Carey and Wu, 2025, arXiv 2504.15924): four notions of distributive justice in one objective."""
 
+import math
 from typing import ClassVar
 
 import jax.numpy as jnp
 from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Measurement, Params, Replies, State
-from lossgap.algorithms.qffl import EPSILON
+from lossgap.algorithms.qffl import power_weights
 from lossgap.algorithms.value import value
 from lossgap.errors import require
 
@@ -33,9 +34,13 @@ class Udj(Algorithm):
     needs: ClassVar[frozenset[Measurement]] = frozenset({"loss_at_global", "updates"})
 
     def __post_init__(self) -> None:
-        require(self.power >= 1, f"Udj: power is {self.power}, which makes no convex objective.", "Use a number ≥ 1.")
         require(
-            self.desert is None or all(g > 0 for g in self.desert),
+            1 <= self.power < math.inf,
+            f"Udj: power is {self.power}, which makes no convex objective.",
+            "Use a number ≥ 1, such as 10 for nearly the worst loss alone.",
+        )
+        require(
+            self.desert is None or all(0 < g < math.inf for g in self.desert),
             f"Udj: desert is {self.desert}.",
             "Give a number > 0 for each client.",
         )
@@ -49,13 +54,11 @@ class Udj(Algorithm):
         return ()
 
     def weights(self, state: State, replies: Replies) -> tuple[Array, State]:
-        F, eta, p = replies.loss_at_global + EPSILON, replies.step_size, self.power
-        gamma = jnp.ones_like(F) if self.desert is None else replies.measured.own(self._desert(F))
-        # The factor p (max F)^(p−1) is common to all terms and cancels.
-        pressure = gamma * (F / F.max()) ** (p - 1)
-        h = pressure / eta + (p - 1) * pressure / F * replies.updates.squared_norms() / eta**2
-        return pressure / eta / h.sum(), state
+        # q-FFL's step with q = p − 1: the factor p is common to Δ̃ and h and cancels.
+        return power_weights(replies, self.power - 1, self._desert(replies)), state
 
-    def _desert(self, like: Array) -> Array:
-        assert self.desert is not None
-        return jnp.stack([jnp.asarray(gamma, like.dtype) for gamma in self.desert])
+    def _desert(self, replies: Replies) -> Array | float:
+        if self.desert is None:
+            return 1.0
+        gamma = jnp.stack([jnp.asarray(each, replies.loss_at_global.dtype) for each in self.desert])
+        return replies.measured.own(gamma)
