@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ from jax import Array
 import lossgap
 from lossgap.datasets.ambiguous import lenet, mixing, pool, selection, stage, vae
 from lossgap.datasets.ambiguous.built import DIGEST, FORMAT, VERSION
+from lossgap.datasets.ambiguous.crew import Done, side_by_side
 from lossgap.datasets.ambiguous.digits import Digits
 from lossgap.datasets.ambiguous.figures import Figures, figures
 from lossgap.datasets.ambiguous.pixels import WHITE, pixels
-from lossgap.datasets.ambiguous.place import MANIFEST, TENSORS
+from lossgap.datasets.ambiguous.place import MANIFEST, SHEET, TENSORS
 from lossgap.datasets.ambiguous.recipe import SIDE, Recipe
+from lossgap.datasets.ambiguous.sheet import contact_sheet
 from lossgap.disk import file_digest, whole_folder, write_json, write_tensors
 from lossgap.progress import progress_bar
 
@@ -89,6 +92,7 @@ def build(
     reached = figures(tensors["images"], digits.images, tensors["entropy"][recipe.images :])
     with whole_folder(folder) as draft:
         write_tensors(draft / TENSORS, tensors)
+        (draft / SHEET).write_bytes(contact_sheet(tensors["images"], tensors["entropy"]))
         write_json(draft / MANIFEST, _manifest(on_its_way, reached, file_digest(draft / TENSORS)))
     shutil.rmtree(unfinished)
     return reached
@@ -112,7 +116,7 @@ def autoencoder(build: Build) -> Params:
 def ensemble(build: Build) -> list[Params]:
     """Each network's parameters, of the epoch with the best test loss."""
     with build.bar("networks", build.recipe.networks * build.recipe.network_epochs) as done:
-        return [_network(build, number, done) for number in range(build.recipe.networks)]
+        return side_by_side([partial(_network, build, number) for number in range(build.recipe.networks)], done)
 
 
 def ambiguous_images(build: Build, params: Params, networks: list[Params]) -> dict[str, np.ndarray]:
@@ -128,7 +132,7 @@ def ambiguous_images(build: Build, params: Params, networks: list[Params]) -> di
     return _labelled(images, networks, recipe, build.key(LABELS)) | {"group": numbers // recipe.mixtures}
 
 
-def _network(build: Build, number: int, done: Callable[[int], None]) -> Params:
+def _network(build: Build, number: int, done: Done) -> Params:
     recipe, digits = build.recipe, build.digits
     train = jnp.asarray(digits.images), jnp.asarray(digits.labels)
     test = jnp.asarray(digits.test_images), jnp.asarray(digits.test_labels)
@@ -143,7 +147,7 @@ def _network(build: Build, number: int, done: Callable[[int], None]) -> Params:
         lenet.start(jax.random.fold_in(key, 0)),
         epoch,
         recipe.network_epochs,
-        lambda epochs: done(number * recipe.network_epochs + epochs),
+        done,
     )
     build.say(f"network {number + 1}: test loss {float(state.best_loss):.4f} in the best epoch")
     return state.best

@@ -7,7 +7,7 @@ from pathlib import Path
 from lossgap.datasets import home
 
 NAME = "ambiguous-mnist"
-TENSORS, MANIFEST = "ambiguous-mnist.safetensors", "manifest.json"
+TENSORS, MANIFEST, SHEET = "ambiguous-mnist.safetensors", "manifest.json", "contact-sheet.png"
 ANY_WRITER = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 COMMAND = f"lossgap data build {NAME}"
 

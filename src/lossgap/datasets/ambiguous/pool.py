@@ -3,7 +3,6 @@
 Mixtures are numbered: group · mixtures per group + place in it. The images themselves are decoded anew when needed.
 """
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from lossgap.datasets.ambiguous import mixing, vae
+from lossgap.datasets.ambiguous.crew import Done, side_by_side
 from lossgap.datasets.ambiguous.digits import Digits
 from lossgap.datasets.ambiguous.mixing import Judgement, Scale
 from lossgap.datasets.ambiguous.pixels import pixels
@@ -26,7 +26,7 @@ Params = Any
 PIECE = 1024
 """Groups whose judgements share a file."""
 
-AT_ONCE = 8
+AT_ONCE = 2
 """Groups that are decoded and judged together: the activations of more fall out of the processor's cache."""
 
 ENCODED_AT_ONCE = 1000
@@ -73,17 +73,20 @@ def judged(
     networks: list[Params],
     recipe: Recipe,
     folder: Path,
-    done: Callable[[int], None] = lambda groups: None,
+    done: Done = lambda groups: None,
 ) -> Pool:
     """The ambiguous mixtures among all of them; pieces that are on disk are not judged again."""
-    pieces = []
-    for first in range(0, recipe.groups, PIECE):
+
+    def piece(first: int, done: Done) -> Pool:
         path = folder / f"mixtures-{first // PIECE:03}.safetensors"
         if not path.exists():
+            found = _piece(source, scale, networks, recipe, first, done)
             with whole_file(path) as draft:
-                write_tensors(draft, _piece(source, scale, networks, recipe, first, done)._asdict())
-        pieces.append(Pool(**read_tensors(path, AGAIN)[0]))
-        done(min(first + PIECE, recipe.groups))
+                write_tensors(draft, found._asdict())
+        done(min(PIECE, recipe.groups - first))
+        return Pool(**read_tensors(path, AGAIN)[0])
+
+    pieces = side_by_side([partial(piece, first) for first in range(0, recipe.groups, PIECE)], done)
     return Pool(*(np.concatenate(parts) for parts in zip(*pieces, strict=True)))
 
 
@@ -102,7 +105,7 @@ def _piece(
     networks: list[Params],
     recipe: Recipe,
     first: int,
-    done: Callable[[int], None],
+    done: Done,
 ) -> Pool:
     last, found = min(first + PIECE, recipe.groups), []
     for start in range(first, last, AT_ONCE):
@@ -111,7 +114,7 @@ def _piece(
         number = np.asarray(groups[:, None] * recipe.mixtures + np.arange(recipe.mixtures)).ravel()
         kept = np.asarray(mixing.kept(judgement, recipe))
         found.append(Pool(number[kept], np.asarray(judgement.entropy)[kept]))
-        done(start)
+        done(start - first)
     return Pool(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
