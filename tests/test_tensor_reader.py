@@ -174,6 +174,7 @@ class TestDamage:
             other.write_bytes(mutated(content))
             self.read_or_refused(other, numbers)
 
+    @pytest.mark.filterwarnings("ignore:invalid escape sequence")  # of nonsense in quotes
     def test_changed_pickles_end_in_an_error_or_a_tensor_of_the_same_numbers(self, plain, tmp_path):
         """With checksums that fit, the machine itself meets nonsense."""
         numbers, _, contents = plain

@@ -86,12 +86,12 @@ def tensor(path: Path) -> np.ndarray:
 
 def _read(archive: zipfile.ZipFile, size: int) -> np.ndarray:
     names = archive.namelist()
-    (pickle,) = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")] or [""]
-    _demand(pickle and len(set(names)) == len(names), "the archive does not hold one data.pkl")
-    folder = pickle.removesuffix("data.pkl")
+    pickles = [name for name in names if name.count("/") == 1 and name.endswith("/data.pkl")]
+    _demand(len(pickles) == 1 and len(set(names)) == len(names), "the archive does not hold one data.pkl")
+    folder = pickles[0].removesuffix("data.pkl")
     if f"{folder}byteorder" in names:
         _demand(_member(archive, f"{folder}byteorder", 16) == b"little", "its numbers are not little-endian")
-    found = _run(_member(archive, pickle, LARGEST_PICKLE))
+    found = _run(_member(archive, pickles[0], LARGEST_PICKLE))
     _demand(isinstance(found, _Tensor), "it holds something else")
     _check(found)
     content = _member(archive, f"{folder}data/{found.storage.place}", size)

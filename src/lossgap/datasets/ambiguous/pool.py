@@ -15,7 +15,7 @@ from jax import Array
 from lossgap.datasets.ambiguous import mixing, vae
 from lossgap.datasets.ambiguous.crew import Done, side_by_side
 from lossgap.datasets.ambiguous.digits import Digits
-from lossgap.datasets.ambiguous.mixing import Judgement, Scale
+from lossgap.datasets.ambiguous.mixing import Scale
 from lossgap.datasets.ambiguous.pixels import pixels
 from lossgap.datasets.ambiguous.recipe import Recipe
 from lossgap.datasets.ambiguous.stage import AGAIN
@@ -99,21 +99,13 @@ def images(source: Source, scale: Scale, numbers: np.ndarray, recipe: Recipe) ->
     return np.concatenate(parts)
 
 
-def _piece(
-    source: Source,
-    scale: Scale,
-    networks: list[Params],
-    recipe: Recipe,
-    first: int,
-    done: Done,
-) -> Pool:
+def _piece(source: Source, scale: Scale, networks: list[Params], recipe: Recipe, first: int, done: Done) -> Pool:
     last, found = min(first + PIECE, recipe.groups), []
     for start in range(first, last, AT_ONCE):
         groups = _groups(start, last)
-        judgement = _judged(source, scale, networks, groups, mixtures=recipe.mixtures)
-        number = np.asarray(groups[:, None] * recipe.mixtures + np.arange(recipe.mixtures)).ravel()
-        kept = np.asarray(mixing.kept(judgement, recipe))
-        found.append(Pool(number[kept], np.asarray(judgement.entropy)[kept]))
+        kept, entropy = map(np.asarray, _judged(source, scale, networks, groups, recipe=recipe))
+        number = (groups[:, None] * recipe.mixtures + np.arange(recipe.mixtures)).ravel()
+        found.append(Pool(number[kept], entropy[kept]))
         done(start - first)
     return Pool(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
@@ -122,10 +114,14 @@ def _groups(first: int, last: int) -> np.ndarray:
     return np.arange(first, min(first + AT_ONCE, last))
 
 
-@partial(jax.jit, static_argnames="mixtures")
-def _judged(source: Source, scale: Scale, networks: list[Params], groups: Array, *, mixtures: int) -> Judgement:
-    x = mixing.rescaled(_decoded(source, groups, mixtures=mixtures), scale)
-    return mixing.judged(mixing.predicted(networks, x))
+@partial(jax.jit, static_argnames="recipe")
+def _judged(
+    source: Source, scale: Scale, networks: list[Params], groups: Array, *, recipe: Recipe
+) -> tuple[Array, Array]:
+    """Which mixtures of some groups are ambiguous, and the entropy of each, [rows]."""
+    x = mixing.rescaled(_decoded(source, groups, mixtures=recipe.mixtures), scale)
+    judgement = mixing.judged(mixing.predicted(networks, x))
+    return mixing.kept(judgement, recipe), judgement.entropy
 
 
 @partial(jax.jit, static_argnames="mixtures")
