@@ -217,7 +217,6 @@ class TestClients:
             ({"clients": 1}, "clients is 1"),
             ({"rows": 40}, "rows is 40 for 5 clients"),
             ({"rows": 500_000}, "mnist: rows is 250000"),
-            ({"rows": 120_000, "parts": ("test",)}, "ambiguous rows are asked for|together hold 10000"),
             ({"noise": -1}, "noise is -1"),
             ({"source": "mine"}, "source is 'mine'"),
             ({"parts": "train"}, "parts is 'train'"),
@@ -254,6 +253,13 @@ class TestWhatIsThere:
                 lg.datasets.dirty_mnist(source="published")
             there.unlink()
 
+    def test_more_rows_than_there_are(self, elsewhere, tiny):
+        (elsewhere / place.NAME).mkdir()
+        (elsewhere / place.NAME / "built").symlink_to(tiny)
+        assert len(lg.datasets.dirty_mnist(clients=2, rows=800).clients) == 2
+        with pytest.raises(lg.SettingError, match="401 ambiguous rows are asked for, and there are 40 images with 10"):
+            lg.datasets.dirty_mnist(clients=2, rows=802)
+
     def test_a_folder_that_is_marked_read_only_is_not_written_into(self, elsewhere):
         assert place.room() == elsewhere / place.NAME / "built"
         elsewhere.chmod(0o555)
@@ -272,6 +278,19 @@ class TestWhatIsThere:
             (copy / name).write_bytes(changed)
             with pytest.raises(lg.FileError, match="lossgap data build ambiguous-mnist"):
                 built.read(copy)
+
+    def test_the_command_builds_where_it_will_be_found(self, elsewhere, tiny, monkeypatch):
+        def building(folder: Path, recipe: Recipe, *, say: object) -> figures.Figures:
+            folder.parent.mkdir(parents=True)
+            folder.symlink_to(tiny)
+            assert recipe == Recipe(seed=7)
+            return built.read(folder).figures
+
+        monkeypatch.setattr("lossgap.datasets.ambiguous.build.build", building)
+        shown = CliRunner().invoke(main, ["data", "build", "ambiguous-mnist", "--seed", "7"])
+        assert shown.exit_code == 0, shown.output
+        assert str(place.found()) in shown.output
+        assert "published" in shown.output
 
     def test_the_command_shows_a_set_that_is_there(self, elsewhere, tiny):
         (elsewhere / place.NAME).mkdir()

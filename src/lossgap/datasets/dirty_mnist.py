@@ -116,20 +116,17 @@ def _clear(counts: Sequence[int], seed: int, parts: Sequence[Part]) -> list[_Hol
 
 def _unclear(pool: _Ambiguous, counts: Sequence[int], seed: int) -> list[_Holding]:
     """Each client draws so many rows, none twice, from images of its own: as large a share of all as its rows are."""
-    total, labels = sum(counts), pool.labels.shape[1]
+    rng = np.random.default_rng([seed, AMBIGUOUS])
+    cuts = np.round(np.cumsum(counts)[:-1] / sum(counts) * len(pool.images)).astype(int)
+    owners = np.split(rng.permutation(len(pool.images)), cuts)
+    labels = pool.labels.shape[1]
     require(
-        total <= pool.labels.size - labels * len(counts),  # shares of the images are rounded
-        f"dirty_mnist: {total} ambiguous rows are asked for, and there are {len(pool.images)} images with {labels} "
-        "labels each.",
+        all(count <= len(own) * labels for own, count in zip(owners, counts, strict=True)),
+        f"dirty_mnist: {sum(counts)} ambiguous rows are asked for, and there are {len(pool.images)} images with "
+        f"{labels} labels each.",
         "Ask for fewer rows, or for all parts.",
     )
-    rng = np.random.default_rng([seed, AMBIGUOUS])
-    cuts = np.round(np.cumsum(counts)[:-1] / max(total, 1) * len(pool.images)).astype(int)
-    return [_drawn(pool, own, count, rng) for own, count in zip(_dealt(pool, cuts, rng), counts, strict=True)]
-
-
-def _dealt(pool: _Ambiguous, cuts: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    return np.split(rng.permutation(len(pool.images)), cuts)
+    return [_drawn(pool, own, count, rng) for own, count in zip(owners, counts, strict=True)]
 
 
 def _drawn(pool: _Ambiguous, own: np.ndarray, count: int, rng: np.random.Generator) -> _Holding:

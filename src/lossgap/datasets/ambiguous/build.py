@@ -116,7 +116,10 @@ def autoencoder(build: Build) -> Params:
 def ensemble(build: Build) -> list[Params]:
     """Each network's parameters, of the epoch with the best test loss."""
     with build.bar("networks", build.recipe.networks * build.recipe.network_epochs) as done:
-        return side_by_side([partial(_network, build, number) for number in range(build.recipe.networks)], done)
+        states = side_by_side([partial(_network, build, number) for number in range(build.recipe.networks)], done)
+    for number, state in enumerate(states):
+        build.say(f"network {number + 1}: test loss {float(state.best_loss):.4f} in the best epoch")
+    return [state.best for state in states]
 
 
 def ambiguous_images(build: Build, params: Params, networks: list[Params]) -> dict[str, np.ndarray]:
@@ -132,7 +135,7 @@ def ambiguous_images(build: Build, params: Params, networks: list[Params]) -> di
     return _labelled(images, networks, recipe, build.key(LABELS)) | {"group": numbers // recipe.mixtures}
 
 
-def _network(build: Build, number: int, done: Done) -> Params:
+def _network(build: Build, number: int, done: Done) -> lenet.Training:
     recipe, digits = build.recipe, build.digits
     train = jnp.asarray(digits.images), jnp.asarray(digits.labels)
     test = jnp.asarray(digits.test_images), jnp.asarray(digits.test_labels)
@@ -142,15 +145,8 @@ def _network(build: Build, number: int, done: Done) -> Params:
         fresh = jax.random.fold_in(key, epoch + 1)
         return lenet.epoch(state, train, test, fresh, recipe.step_size, batch=recipe.batch)
 
-    state = stage.trained(
-        build.unfinished / f"network-{number}.safetensors",
-        lenet.start(jax.random.fold_in(key, 0)),
-        epoch,
-        recipe.network_epochs,
-        done,
-    )
-    build.say(f"network {number + 1}: test loss {float(state.best_loss):.4f} in the best epoch")
-    return state.best
+    start = lenet.start(jax.random.fold_in(key, 0))
+    return stage.trained(build.unfinished / f"network-{number}.safetensors", start, epoch, recipe.network_epochs, done)
 
 
 def _labelled(images: np.ndarray, networks: list[Params], recipe: Recipe, key: Array) -> dict[str, np.ndarray]:
