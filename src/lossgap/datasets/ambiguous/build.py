@@ -22,7 +22,7 @@ import numpy as np
 from jax import Array
 
 import lossgap
-from lossgap.datasets.ambiguous import lenet, mixing, pool, selection, stage, vae
+from lossgap.datasets.ambiguous import calibration, lenet, mixing, pool, selection, stage, vae
 from lossgap.datasets.ambiguous.built import DIGEST, FORMAT, VERSION
 from lossgap.datasets.ambiguous.crew import Done, side_by_side
 from lossgap.datasets.ambiguous.digits import Digits
@@ -126,7 +126,7 @@ def ambiguous_images(build: Build, params: Params, networks: list[Params]) -> di
     """Images, labels and what the ensemble says of them: the training part, then the test part."""
     recipe = build.recipe
     source = pool.source(params, build.digits, build.key(MIXTURES))
-    scale = pool.scale(source, recipe)
+    scale = calibration.scale(source, networks, recipe)
     with build.bar("mixtures, group by group", recipe.groups) as done:
         found = pool.judged(source, scale, networks, recipe, build.unfinished, done)
     build.say(f"mixtures: {len(found.number):,} of {recipe.groups * recipe.mixtures:,} are ambiguous")

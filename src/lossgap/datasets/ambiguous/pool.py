@@ -3,6 +3,7 @@
 Mixtures are numbered: group · mixtures per group + place in it. The images themselves are decoded anew when needed.
 """
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,16 +58,6 @@ def source(params: Params, digits: Digits, key: Array) -> Source:
     return Source(params, means, jnp.asarray(rows_of), jnp.asarray(counts), key)
 
 
-def scale(source: Source, recipe: Recipe) -> Scale:
-    """Mean and deviation of the decoder's pixels, from the mixtures of the first piece."""
-    sums = np.zeros(3)
-    for first in range(0, min(PIECE, recipe.groups), AT_ONCE):
-        x = np.asarray(_decoded(source, _groups(first, recipe.groups), mixtures=recipe.mixtures), np.float64)
-        sums += x.size, x.sum(), np.square(x).sum()
-    mean, square = sums[1:] / sums[0]
-    return Scale(jnp.float32(mean), jnp.float32(np.sqrt(square - mean**2)))
-
-
 def judged(
     source: Source,
     scale: Scale,
@@ -99,33 +90,34 @@ def images(source: Source, scale: Scale, numbers: np.ndarray, recipe: Recipe) ->
     return np.concatenate(parts)
 
 
+def groups_of(first: int, recipe: Recipe) -> Iterator[np.ndarray]:
+    """The numbers of a piece's groups, a few at once."""
+    last = min(first + PIECE, recipe.groups)
+    return (np.arange(start, min(start + AT_ONCE, last)) for start in range(first, last, AT_ONCE))
+
+
 def _piece(source: Source, scale: Scale, networks: list[Params], recipe: Recipe, first: int, done: Done) -> Pool:
-    last, found = min(first + PIECE, recipe.groups), []
-    for start in range(first, last, AT_ONCE):
-        groups = _groups(start, last)
-        kept, entropy = map(np.asarray, _judged(source, scale, networks, groups, recipe=recipe))
+    found = []
+    for groups in groups_of(first, recipe):
+        kept, entropy = map(np.asarray, judged_groups(source, scale, networks, groups, recipe=recipe))
         number = (groups[:, None] * recipe.mixtures + np.arange(recipe.mixtures)).ravel()
         found.append(Pool(number[kept], entropy[kept]))
-        done(start - first)
+        done(groups[0] - first)
     return Pool(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
-def _groups(first: int, last: int) -> np.ndarray:
-    return np.arange(first, min(first + AT_ONCE, last))
-
-
 @partial(jax.jit, static_argnames="recipe")
-def _judged(
+def judged_groups(
     source: Source, scale: Scale, networks: list[Params], groups: Array, *, recipe: Recipe
 ) -> tuple[Array, Array]:
     """Which mixtures of some groups are ambiguous, and the entropy of each, [rows]."""
-    x = mixing.rescaled(_decoded(source, groups, mixtures=recipe.mixtures), scale)
+    x = mixing.rescaled(decoded(source, groups, mixtures=recipe.mixtures), scale)
     judgement = mixing.judged(mixing.predicted(networks, x))
     return mixing.kept(judgement, recipe), judgement.entropy
 
 
 @partial(jax.jit, static_argnames="mixtures")
-def _decoded(source: Source, groups: Array, *, mixtures: int) -> Array:
+def decoded(source: Source, groups: Array, *, mixtures: int) -> Array:
     """The decoder's pixels of all mixtures of some groups, [rows, pixels]."""
     return vae.decode(source.params, _points(source, groups, mixtures).reshape(-1, source.means.shape[1]))
 
