@@ -378,7 +378,7 @@ class TestBuild:
                 build(tmp_path / "built", replace(TINY, seed=seed, epochs=1, networks=1, network_epochs=1), digits=few)
         assert len(list(tmp_path.glob("unfinished-*"))) == 2
 
-    def test_too_few_ambiguous_mixtures(self, tiny):
+    def test_too_few_ambiguous_mixtures(self):
         numbers = np.arange(100)
         with pytest.raises(lg.SettingError, match="13 of 60 groups"):
             selection.chosen(Pool(numbers, np.full(100, 1.0)), TINY, np.random.default_rng(0))
