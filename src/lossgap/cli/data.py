@@ -1,4 +1,4 @@
-"""`lossgap data`: data sets that are published elsewhere."""
+"""`lossgap data`: data sets that are published elsewhere, or built from those."""
 
 import click
 
@@ -40,6 +40,33 @@ def fetch(names: tuple[str, ...]) -> None:
             click.echo(f"fetched {path}")
         if not arrived:
             click.echo(f"{published.name}: all is there already.")
+
+
+@command.command()
+@click.argument("name", type=click.Choice(["ambiguous-mnist"]))
+@click.option("--seed", default=0, show_default=True, help="Of everything that is drawn.")
+def build(name: str, seed: int) -> None:
+    """Make a data set from another one: Ambiguous-MNIST from MNIST, by the published recipe.
+
+    It takes about half an hour on two cores. Run it again after an interruption: it goes on from there.
+    """
+    from lossgap.datasets.ambiguous import place
+    from lossgap.datasets.ambiguous.build import build as built
+    from lossgap.datasets.ambiguous.built import read
+    from lossgap.datasets.ambiguous.recipe import Recipe
+    from lossgap.engine.cache import keep_programs
+    from lossgap.errors import SettingError
+
+    keep_programs()
+    folder = place.found()
+    if folder is None:
+        folder = place.room()
+        click.echo(f"{built(folder, Recipe(seed=seed), say=click.echo).table()}\n\nbuilt {folder}")
+        return
+    found = read(folder)
+    if found.recipe["seed"] != seed:
+        raise SettingError(f"{folder} was built with seed {found.recipe['seed']}. Delete it to build another one.")
+    click.echo(f"{found.figures.table()}\n\n{name}: all is there already, in {folder}.")
 
 
 @command.command()
