@@ -80,6 +80,7 @@ _MODULES = {
     "lossgap.learners.training": ("train_learners",),
     "lossgap.models": ("Model",),
     "lossgap.skew": ("Skew", "Candidate", "Selection", "tune_methods"),
+    "lossgap.selection": ("Candidate", "Selection", "tune_methods"),
     "lossgap.solo": ("Solo", "train_solo"),
     "lossgap.store": ("Store", "load"),
     "lossgap.training": ("Training",),
