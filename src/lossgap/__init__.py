@@ -79,7 +79,7 @@ _MODULES = {
     "lossgap.learners.streaming": ("train_streaming",),
     "lossgap.learners.training": ("train_learners",),
     "lossgap.models": ("Model",),
-    "lossgap.skew": ("Skew", "Candidate", "Selection", "tune_methods"),
+    "lossgap.skew": ("Skew",),
     "lossgap.selection": ("Candidate", "Selection", "tune_methods"),
     "lossgap.solo": ("Solo", "train_solo"),
     "lossgap.store": ("Store", "load"),
