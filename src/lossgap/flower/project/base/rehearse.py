@@ -176,7 +176,7 @@ class Rehearsal:
     def call(self, program: str, *arguments: str, env: dict[str, str]) -> str:
         script = self.project / program
         command = [str(script) if script.exists() else program, *arguments]
-        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
         return done.stdout
