@@ -38,8 +38,8 @@ check: $(COMPLETE)  ## style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/python -m pytest tests/test_architecture.py
 
-bench: $(READY)  ## time the hot paths against the machine's bare products
-	$(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-only -m ""
+bench: $(COMPLETE)  ## time the hot paths against the machine's bare products
+	$(BIN)/python -m pytest benchmarks -n 0 --benchmark-enable --benchmark-only -m ""
 
 race: $(READY)  ## time lossgap against peer frameworks, each in an environment of its own
 	$(BIN)/python benchmarks/race.py

@@ -27,6 +27,7 @@ HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("LOSSGAP_RACE_CACHE", HERE.parent / ".benchmarks" / "race")).resolve()
 CONTESTANTS = (
     "lossgap",
+    "lossgap_eagle",
     "bare_jax",
     "torch_loop",
     "torch_vmap",

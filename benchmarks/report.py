@@ -217,7 +217,7 @@ def panel(race: Race, name: str, results: list[Result], top: int) -> str:
 
 
 def bar(result: Result, y: int, end: float, value: str) -> list[str]:
-    kind = "bar own" if result["contestant"] == "lossgap" else "bar"
+    kind = "bar own" if result["contestant"].startswith("lossgap") else "bar"
     return [
         label(LEFT - 8, y + 13, result["contestant"], anchor="end"),
         f'<rect class="{kind}" x="{LEFT}" y="{y}" width="{end - LEFT:.1f}" height="{BAR}" rx="2"/>',
