@@ -68,6 +68,14 @@ def test_many_devices_compute_what_one_does(ragged: lg.Federation, algorithm: lg
 
 
 @pytest.mark.usefixtures("spread_out")
+@pytest.mark.parametrize("work", [{}, {"local_steps": 2, "batch_size": 4}], ids=["full", "minibatches"])
+def test_devices_never_wait_for_each_other(ragged: lg.Federation, work: dict) -> None:
+    """Two exchanges at once, in different orders on different devices, would last for ever."""
+    training = lg.Training(rounds=3000, step_size=0.1, record_every=7, **work)
+    assert len(lg.train(ragged, lg.models.linear(), lg.QFFL(q=1.0), training, solo=SOLO).history) == 430
+
+
+@pytest.mark.usefixtures("spread_out")
 @pytest.mark.parametrize("work", [{}, {"local_epochs": 1, "batch_size": 4}], ids=["full", "minibatches"])
 def test_many_devices_carry_several_runs(ragged: lg.Federation, work: dict) -> None:
     training = lg.Training(rounds=4, step_size=0.3, precision="float64", **work)

@@ -55,7 +55,7 @@ class CompiledClients(ABC):
     def _losses(self, params: Params, shards: Shards) -> Array:
         return client_losses(self.model, params, shards, self.problem.clients, self.problem.mesh)
 
-    def _once_done(self, first: Any, second: Any) -> Any:
+    def once_done(self, first: Any, second: Any) -> Any:
         """`second`, but not before `first` is there: devices that exchange two things at once may do so in different
         orders, and then wait for each other for ever."""
         if self.problem.mesh is None:
@@ -64,7 +64,7 @@ class CompiledClients(ABC):
 
     def _measured(self, params: Params, loss_at_global: Array) -> Measured:
         problem = self.problem
-        validation = self._losses(self._once_done(loss_at_global, params), problem.validation)
+        validation = self._losses(self.once_done(loss_at_global, params), problem.validation)
         loss = validation if problem.gap_split == "validation" else loss_at_global
         everyone = Measured(loss_at_global, validation, loss - problem.solo_losses)
         who = self.who
@@ -94,7 +94,7 @@ class OneStepClients(CompiledClients):
         # barrier both take the same way, and λ = 0 is FedAvg to the last bit.
         scales, plain = jax.lax.optimization_barrier((scales, plain))  # type: ignore[no-untyped-call]
         measured = self._measured(params, plain)
-        scales = self._once_done(measured.validation_loss, scales)
+        scales = self.once_done(measured.validation_loss, scales)
 
         def pulled_back(c: Array) -> Params:
             return pull_back(measured.filed(jnp.zeros_like(plain), c.astype(plain.dtype)))[0]
@@ -119,7 +119,7 @@ class LocalClients(CompiledClients):
             return moved, own_loss(self.model, jax.tree.map(jnp.subtract, params, moved), rows)
 
         stacked, loss_after = self._each(update)
-        measured = self.measure(self._once_done(stacked, params))
+        measured = self.measure(self.once_done(stacked, params))
         return self._replies(StackedUpdates(jax.tree.map(measured.own, stacked)), measured, loss_after)
 
     def walk(self, starts: Params, rule: LocalRule) -> Params:

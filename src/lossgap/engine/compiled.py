@@ -67,6 +67,7 @@ class CompiledStepper:
             solo_losses=solo_losses,
             key=key,
             whole_clients=not together,
+            spread_out=exchanges_in_order(algorithm),
         )
         lines = -(-training.rounds // training.record_every)
         return cls(
@@ -139,6 +140,7 @@ def segment(
             carry, glance = one_round(t, carry)
         else:
             glance = algorithm.glance(*carry, replace(clients, round=t))
+            carry = clients.once_done(glance, carry)
             end = jnp.minimum(t + every, first + rounds)
             carry = jax.lax.fori_loop(t, end, lambda t, carry: one_round(t, carry)[0], carry)
         return carry, jax.tree.map(lambda lines, line: lines.at[i].set(line), book, glance)
@@ -151,6 +153,11 @@ def segment(
 def glance(algorithm: Algorithm, clients: CompiledClients, carry: Carry, round: int) -> Glance:
     """What this round would see."""
     return algorithm.glance(*carry, replace(clients, round=round))
+
+
+def exchanges_in_order(algorithm: Algorithm) -> bool:
+    """Whether each thing that a round exchanges needs the one before, so that devices cannot wait for each other."""
+    return type(algorithm).round is Algorithm.round and not algorithm.looks_first
 
 
 @cache

@@ -89,10 +89,16 @@ def problem_of(
     solo_losses: np.ndarray,
     key: Array,
     whole_clients: bool,
+    spread_out: bool,
 ) -> Problem:
-    """The arrays of a run of a model with so many parameters; `whole_clients` where clients hold their own."""
+    """The arrays of a run of a model with so many parameters.
+
+    Args:
+        whole_clients: clients hold parameters of their own.
+        spread_out: several devices may be used.
+    """
     dtype, rows = np.dtype(training.precision), federation.rows()
-    mesh = mesh_for(int(rows.sum()) * params)
+    mesh = mesh_for(int(rows.sum()) * params) if spread_out else None
     devices, tile = 1 if mesh is None else mesh.size, model.rows_at_once or min(TILE, int(rows.max()))
     train, validation = ([columns.split(each) for each in federation.splits(name)] for name in GAP_SPLITS)
     hands = dealt(rows.tolist(), devices) if whole_clients else None
