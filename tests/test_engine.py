@@ -160,6 +160,12 @@ def test_an_epoch_of_batches_holds_every_row_once(rows: int) -> None:
     assert (others == -1).all()
 
 
+def test_rows_may_keep_their_order() -> None:
+    work = LocalWork(local_steps=1, local_epochs=1, batch_size=4, shuffle=False)
+    batches = np.asarray(work.batches(jax.random.key(1), 6, sizes=(6,)))
+    assert batches.tolist() == [[0, 1, 2, 3], [4, 5, -1, -1]]
+
+
 def test_steps_of_minibatches_go_through_the_rows_epoch_after_epoch() -> None:
     work = LocalWork(local_steps=5, local_epochs=None, batch_size=4)
     batches = np.asarray(work.batches(jax.random.key(1), 8, sizes=(8,)))

@@ -73,6 +73,7 @@ def training(workload: protocol.Workload, rounds: int, record_every: int) -> lg.
         step_size=workload.step_size,
         local_epochs=1,
         batch_size=workload.batch_size,
+        shuffle=False,
         record_every=record_every,
     )
 

@@ -84,7 +84,13 @@ class Comparison:
         return summary_table(self.summaries, tuple(NOTIONS), deviations=False)
 
     def __str__(self) -> str:
-        return f"{self.table()}\n{told(self.seeds)}\n\n{self.fairness()}"
+        return as_text(self.summaries, self.seeds)
+
+
+def as_text(summaries: Summaries, seeds: Sequence[int]) -> str:
+    """Both tables, and what their numbers are."""
+    fairness = summary_table(summaries, tuple(NOTIONS), deviations=False)
+    return f"{summary_table(summaries)}\n{told(seeds)}\n\n{fairness}"
 
 
 def told(seeds: Sequence[int]) -> str:

@@ -46,8 +46,8 @@ class Training:
         local_steps: gradient steps per round.
         local_epochs: passes over a client's own rows per round, in place of `local_steps`: clients with more rows
             then take more steps.
-        batch_size: rows per step; None is the full batch. Each pass shuffles the rows anew and its last batch may be
-            smaller.
+        batch_size: rows per step; None is the full batch. The last batch of a pass may be smaller.
+        shuffle: whether each pass goes through the rows in a new order; False keeps the order they came in.
         precision: "float32" or "float64".
         gap_split: the rows on which loss gaps are measured: "validation", as in the paper, or "train".
         record_every: rounds between two lines of the history.
@@ -59,6 +59,7 @@ class Training:
     local_steps: int = 1
     local_epochs: int | None = None
     batch_size: int | None = None
+    shuffle: bool = True
     precision: Literal["float32", "float64"] = "float32"
     gap_split: Literal["validation", "train"] = "validation"
     record_every: int = 1
@@ -105,7 +106,7 @@ class Training:
 
     @property
     def local_work(self) -> "LocalWork":
-        return LocalWork(self.local_steps, self.local_epochs, self.batch_size)
+        return LocalWork(self.local_steps, self.local_epochs, self.batch_size, self.shuffle)
 
     def participants(self, clients: int) -> int | None:
         """How many of the clients take part in a round; None if everybody does."""
@@ -120,6 +121,7 @@ class LocalWork:
     local_steps: int
     local_epochs: int | None
     batch_size: int | None
+    shuffle: bool = True
 
     @property
     def one_full_step(self) -> bool:
@@ -137,8 +139,9 @@ class LocalWork:
         assert self.batch_size is not None
         per_epoch = self.steps_per_epoch(rows)
         position = step % per_epoch * self.batch_size + jnp.arange(self.batch_size)
-        # Beyond the end, the search for a row might never meet one.
-        row = shuffled(jax.random.fold_in(key, step // per_epoch), jnp.minimum(position, rows - 1), rows)
+        row = position
+        if self.shuffle:  # beyond the end, the search for a row might never meet one
+            row = shuffled(jax.random.fold_in(key, step // per_epoch), jnp.minimum(position, rows - 1), rows)
         return jnp.where(position < rows, row, -1)
 
     def batches(self, key: Array, rows: Count, sizes: tuple[int, ...]) -> Array:

@@ -22,8 +22,8 @@ class Focus(Algorithm):
         serve    Σ_m π_km softmax(f(θ_m, x))                      to client k; Σ_m π_km f(θ_m, x) if targets are numbers
 
     Implemented from the paper's text. Its clusters start from different random models; here the first starts at the
-    shared initialisation and the others at the same numbers in another order, so that one cluster is FedAvg. The
-    history follows the mixture's mean loss  Σ_m π_km L_k(θ_m).
+    shared initialisation and the others at the same numbers in another order and with other signs, so that one cluster
+    is FedAvg. The history follows the mixture's mean loss  Σ_m π_km L_k(θ_m).
 
     Args:
         clusters: how many models there are.
@@ -95,10 +95,13 @@ def _mixture_of(model: Model) -> Model:
 def _shuffled(params: Params, key: Array) -> Params:
     leaves, structure = jax.tree.flatten(params)
     keys = jax.random.split(key, len(leaves))
-    shuffled = [
-        jax.random.permutation(k, leaf.reshape(-1)).reshape(leaf.shape) for k, leaf in zip(keys, leaves, strict=True)
-    ]
+    shuffled = [_turned(k, leaf.reshape(-1)).reshape(leaf.shape) for k, leaf in zip(keys, leaves, strict=True)]
     return jax.tree.unflatten(structure, shuffled)
+
+
+def _turned(key: Array, numbers: Array) -> Array:
+    order, signs = jax.random.split(key)
+    return jax.random.permutation(order, numbers) * jax.random.rademacher(signs, numbers.shape, numbers.dtype)
 
 
 def _stacked(models: list[Params]) -> Params:

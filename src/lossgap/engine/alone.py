@@ -119,7 +119,7 @@ def _epochs(
     last: int,
 ) -> Walk:
     """`count` looks at where each client stands, and an epoch after each for those who go on."""
-    one_epoch = LocalWork(local_steps=1, local_epochs=1, batch_size=work.batch_size)
+    one_epoch = LocalWork(local_steps=1, local_epochs=1, batch_size=work.batch_size, shuffle=work.shuffle)
 
     def look(walk: Walk, party: Party) -> Walk:
         loss = model.batch_loss(walk.params, *party.train)

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from lossgap.comparison import summary_table, told
+from lossgap.comparison import as_text, summary_table
 from lossgap.disk import whole_file
 from lossgap.errors import require
 from lossgap.store.catalogue import SHOWN, Found, federation, setting
@@ -90,9 +90,10 @@ def _compared(runs: Sequence[Found]) -> list[str]:
     head = f"{content['model']['name']}, {content['training']['rounds']} rounds, {len(runs[0].clients())} clients"
     lines = [f"{head}, rows {', '.join(sorted({federation(run) for run in runs}))}"]
     seeds = {label: tuple(run.settings["seed"] for run in each) for label, each in methods.items()}
-    lines.append(str(summary_table({label: [run.summary() for run in each] for label, each in methods.items()})))
+    summaries = {label: [run.summary() for run in each] for label, each in methods.items()}
     if len(set(seeds.values())) == 1:
-        return ["\n".join([*lines, told(next(iter(seeds.values())))])]
+        return ["\n".join([*lines, as_text(summaries, next(iter(seeds.values())))])]
+    lines.append(str(summary_table(summaries)))
     each = (f"{label}: seeds {', '.join(map(str, own))}" for label, own in seeds.items())
     return ["\n".join([*lines, "Seeds differ, so compare with care.", *each])]
 
