@@ -1,6 +1,7 @@
 """Small federations that many tests share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -16,6 +17,13 @@ ROWS = {"one": 1, "few": 3, "some": 10, "many": 23}
 
 def made(rng: np.random.Generator, rows: int, shape: tuple[int, ...] = (5,), classes: int = 3) -> tuple:
     return rng.normal(size=(rows, *shape)), rng.integers(0, classes, rows)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten_programs() -> Iterator[None]:
+    """Thousands of compiled programs would use up what the system allows a process of mapped memory."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

@@ -253,7 +253,13 @@ def test_the_base_of_ditto_trains_as_if_nobody_watched(base: lg.Algorithm) -> No
 # --- properties of the weights ---
 
 COLUMNS = st.lists(
-    st.tuples(st.floats(0.01, 10), st.floats(-5, 5), st.floats(-3, 3), st.floats(-3, 3), st.integers(1, 1000)),
+    st.tuples(
+        st.floats(0.01, 10, allow_subnormal=False),
+        st.floats(-5, 5, allow_subnormal=False),
+        st.floats(-3, 3, allow_subnormal=False),
+        st.floats(-3, 3, allow_subnormal=False),
+        st.integers(1, 1000),
+    ),
     min_size=4,
     max_size=4,
     unique_by=lambda column: column[0],  # FedFV goes by the order of losses, and equal ones have none
@@ -284,7 +290,11 @@ def test_permuting_clients_permutes_weights(method: lg.Algorithm) -> None:
 @pytest.mark.parametrize("method", [lg.Term(tilt=2.0), lg.FedDGGA(step=0.3), lg.AFL(mixture_step=0.5)], ids=str)
 def test_mixtures_stay_on_the_simplex(method: lg.Algorithm) -> None:
     @settings(max_examples=40, deadline=None)
-    @given(rounds=st.lists(st.lists(st.floats(0, 10), min_size=4, max_size=4), min_size=2, max_size=5))
+    @given(
+        rounds=st.lists(
+            st.lists(st.floats(0, 10, allow_subnormal=False), min_size=4, max_size=4), min_size=2, max_size=5
+        )
+    )
     def holds(rounds: list) -> None:
         with jax.enable_x64(True):
             state = method.init({"kernel": jnp.zeros(1)}, 4)
@@ -298,7 +308,9 @@ def test_mixtures_stay_on_the_simplex(method: lg.Algorithm) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(-5, 5), min_size=2, max_size=6), st.floats(0, 0.99))
+@given(
+    st.lists(st.floats(-5, 5, allow_subnormal=False), min_size=2, max_size=6), st.floats(0, 0.99, allow_subnormal=False)
+)
 def test_multipliers_of_gifair_are_positive_and_sum_to_the_number_of_clients(losses: list, strength: float) -> None:
     with jax.enable_x64(True):
         method = lg.Gifair(strength=strength)
@@ -330,7 +342,9 @@ def mixed(products: np.ndarray, radius: float) -> np.ndarray:
         return np.asarray(jax.jit(shortest_mixture)(jnp.asarray(products), radius))
 
 
-UNITS = st.tuples(st.integers(2, 5), st.integers(1, 6), st.floats(0, 3), st.integers(0, 2**32 - 1))
+UNITS = st.tuples(
+    st.integers(2, 5), st.integers(1, 6), st.floats(0, 3, allow_subnormal=False), st.integers(0, 2**32 - 1)
+)
 
 
 def directions(shape: tuple) -> np.ndarray:
@@ -366,7 +380,11 @@ def test_the_shortest_mixture_descends_for_every_client_if_anything_does(shape: 
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.floats(-3, 3), min_size=1, max_size=8), st.floats(0, 1), st.integers(0, 2**32 - 1))
+@given(
+    st.lists(st.floats(-3, 3, allow_subnormal=False), min_size=1, max_size=8),
+    st.floats(0, 1, allow_subnormal=False),
+    st.integers(0, 2**32 - 1),
+)
 def test_the_boxed_projection_is_the_closest_point(y: list, radius: float, seed: int) -> None:
     K = len(y)
     low, high = max(0.0, 1 / K - radius), 1 / K + radius
