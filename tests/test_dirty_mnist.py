@@ -29,6 +29,7 @@ from lossgap.datasets.ambiguous.build import build
 from lossgap.datasets.ambiguous.digits import Digits
 from lossgap.datasets.ambiguous.pool import Pool
 from lossgap.datasets.ambiguous.recipe import Recipe
+from lossgap.datasets.dirty_mnist import dealt
 
 TINY = Recipe(
     hidden=(32, 16),
@@ -121,6 +122,18 @@ def names_of(x: np.ndarray) -> np.ndarray:
     """Which of the published images each row shows; −1 for MNIST's."""
     own = x[:, 0, :14].mean(axis=1)
     return np.where(own > 5, np.round((own - 10) * 16384), -1).astype(int)
+
+
+class TestTwins:
+    def test_twins_stay_together_and_shares_are_kept(self):
+        rng = np.random.default_rng(0)
+        twins = rng.integers(0, 300, 2_000)
+        owners = dealt(twins, np.array([0.2, 0.5]), rng)
+        assert sorted(np.concatenate(owners)) == list(range(2_000))
+        held = [set(twins[own].tolist()) for own in owners]
+        assert not held[0] & held[1]
+        assert not held[1] & held[2]
+        assert [len(own) / 2_000 for own in owners] == pytest.approx([0.2, 0.3, 0.5], abs=0.01)
 
 
 class TestClients:
@@ -316,9 +329,10 @@ class TestBuild:
         assert found.figures.mean_pixel == pytest.approx(found.images.mean() / 255)
         assert sorted(path.name for path in tiny.parent.iterdir()) == ["built"]  # nothing unfinished stays
 
-    def test_no_two_images_are_of_one_group(self, tiny):
+    def test_no_group_is_in_both_parts(self, tiny):
         tensors, _ = disk.read_tensors(tiny / place.TENSORS, "")
-        assert len(set(tensors["group"].tolist())) == len(tensors["group"])
+        train, test = (set(part.tolist()) for part in np.split(tensors["group"], 2))
+        assert not train & test
 
     def test_labels_follow_the_mean_prediction(self, tiny):
         tensors, _ = disk.read_tensors(tiny / place.TENSORS, "")
@@ -379,9 +393,9 @@ class TestBuild:
         assert len(list(tmp_path.glob("unfinished-*"))) == 2
 
     def test_too_few_ambiguous_mixtures(self):
-        numbers = np.arange(100)
-        with pytest.raises(lg.SettingError, match="13 of 60 groups"):
-            selection.chosen(Pool(numbers, np.full(100, 1.0)), TINY, np.random.default_rng(0))
+        numbers = np.arange(20)
+        with pytest.raises(lg.SettingError, match="2 of 60 groups"):
+            selection.chosen(Pool(numbers, np.full(20, 1.0)), TINY, np.random.default_rng(0))
 
     def test_digits_that_lack_a_class(self, few):
         with pytest.raises(lg.DataError, match=r"\[3\]"):
@@ -513,11 +527,21 @@ class TestSelection:
         expected = 10**0.2 / (1 + 10**0.2)
         assert share == pytest.approx(expected, abs=3 * np.sqrt(expected * (1 - expected) / 1000))
 
-    def test_one_of_a_group(self):
-        recipe = replace(Recipe(), groups=50, mixtures=10, images=25)
+    def test_rare_mixtures_are_drawn_again(self):
+        recipe = replace(Recipe(), bins=2, binned=(0.0, 2.0), groups=1_000, mixtures=4, images=500)
+        entropy = np.repeat([0.5, 1.5], [3_992, 8])
+        numbers = selection.chosen(Pool(np.arange(4_000), entropy), recipe, np.random.default_rng(0))
+        assert (numbers >= 3_992).mean() == pytest.approx(8**0.2 / (8**0.2 + 3_992**0.2), abs=0.06)
+
+    def test_parts_share_no_group_and_are_alike(self):
+        recipe = replace(Recipe(), groups=50, mixtures=10, images=200)
         pool = Pool(np.arange(500), np.random.default_rng(0).uniform(0.05, 1.6, 500))
-        numbers = selection.chosen(pool, recipe, np.random.default_rng(1))
-        assert sorted(numbers // 10) == list(range(50))
+        parts = np.split(selection.chosen(pool, recipe, np.random.default_rng(1)), 2)
+        groups = [set((part // 10).tolist()) for part in parts]
+        assert not groups[0] & groups[1]
+        assert min(map(len, groups)) > 15
+        means = [pool.entropy[part].mean() for part in parts]
+        assert means[0] == pytest.approx(means[1], abs=0.15)
 
 
 class TestFigures:

@@ -142,7 +142,7 @@ def test_a_killed_site_is_missed_and_comes_back(sites: lg.Federation, tmp_path: 
         wait_for_round(running, 2)
         running.kill("south")
         wait_for_round(running, 4)
-        running.start_site(next(site for site in running.sites if site.name == "south"))
+        running.restart_site(next(site for site in running.sites if site.name == "south"))
         assert running.wait_for(run, seconds=900) == COMPLETED, running.log(run)
     told = ~np.isnan(result_of(running).history.gap)
     assert told[:, [0, 2]].all(), "the others took part in every round"
@@ -219,7 +219,7 @@ def wrong_authority(running: Any) -> None:
     assert code != 0
     assert "CERTIFICATE_VERIFY_FAILED" in running.output(site.name), running.output(site.name)
     right.write_bytes(kept)
-    running.start_site(site)
+    running.restart_site(site)
     running.wait_for_sites()
 
 

@@ -26,24 +26,28 @@ CLEAR, AMBIGUOUS, NOISE = range(3)
 
 @dataclass(frozen=True)
 class _Ambiguous:
-    """Ambiguous images from 0 to 1, [image, height, width], each with several labels, [image, label]."""
+    """Ambiguous images from 0 to 1, [image, height, width], each with several labels, [image, label].
+
+    Twins, images that are alike or nearly so, have one number, [image].
+    """
 
     images: np.ndarray
     labels: np.ndarray
+    twins: np.ndarray
 
     def part(self, name: Part) -> "_Ambiguous":
         half = len(self.images) // len(PARTS)  # the training images come first
         rows = slice(None, half) if name == "train" else slice(half, None)
-        return _Ambiguous(self.images[rows], self.labels[rows])
+        return _Ambiguous(self.images[rows], self.labels[rows], self.twins[rows])
 
 
 @dataclass(frozen=True)
 class _Holding:
-    """One client's rows, and which of them show the same image."""
+    """One client's rows, and which of them show the same image or its twin."""
 
     x: np.ndarray
     y: np.ndarray
-    image: np.ndarray  # the number of each row's image, [rows]
+    image: np.ndarray  # the number of each row's image, one number for twins, [rows]
     ambiguous: np.ndarray  # whether the row's image is, [rows]
 
 
@@ -61,8 +65,9 @@ def dirty_mnist(
 
     All clients hold equally many rows: of the first all are clear, of the last all are ambiguous. An ambiguous image
     comes with ten labels, drawn from what several networks read in it; a row is an image with one of them. All rows
-    that show the same image belong to one client, and to one split of it: a split is dealt out image by image, so that
-    its rows are `fractions` only nearly. Images are [28, 28] with pixels around [0, 1].
+    that show the same image, or mixtures of the same digits, belong to one client, and to one split of it: splits are
+    dealt out image by image, so that their rows are `fractions` only nearly. Images are [28, 28] with pixels around
+    [0, 1].
 
     Args:
         clients: how many to divide the rows among.
@@ -79,7 +84,7 @@ def dirty_mnist(
     used = chosen("dirty_mnist", parts, there=PARTS)
     ambiguous = _read(source)
     halves = [ambiguous.part(part) for part in used]
-    pool = _Ambiguous(*(np.concatenate([getattr(half, name) for half in halves]) for name in ("images", "labels")))
+    pool = _Ambiguous(*(np.concatenate(parts) for parts in zip(*map(_arrays, halves), strict=True)))
     sizes = [len(own) for own in np.array_split(np.arange(rows), clients)]
     dirty = [round(size * k / (clients - 1)) for k, size in enumerate(sizes)]
     clean = [size - count for size, count in zip(sizes, dirty, strict=True)]
@@ -117,8 +122,7 @@ def _clear(counts: Sequence[int], seed: int, parts: Sequence[Part]) -> list[_Hol
 def _unclear(pool: _Ambiguous, counts: Sequence[int], seed: int) -> list[_Holding]:
     """Each client draws so many rows, none twice, from images of its own: as large a share of all as its rows are."""
     rng = np.random.default_rng([seed, AMBIGUOUS])
-    cuts = np.round(np.cumsum(counts)[:-1] / sum(counts) * len(pool.images)).astype(int)
-    owners = np.split(rng.permutation(len(pool.images)), cuts)
+    owners = dealt(pool.twins, np.cumsum(counts)[:-1] / sum(counts), rng)
     labels = pool.labels.shape[1]
     require(
         all(count <= len(own) * labels for own, count in zip(owners, counts, strict=True)),
@@ -129,17 +133,31 @@ def _unclear(pool: _Ambiguous, counts: Sequence[int], seed: int) -> list[_Holdin
     return [_drawn(pool, own, count, rng) for own, count in zip(owners, counts, strict=True)]
 
 
+def dealt(twins: np.ndarray, cuts: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+    """The images in random order, cut at these shares of them. A cut between twins waits for the last of them."""
+    _, number, copies = np.unique(twins, return_inverse=True, return_counts=True)
+    order = rng.permutation(len(copies))
+    start, sizes = np.empty(len(copies), int), copies[order]
+    start[order] = np.cumsum(sizes) - sizes
+    owner = np.searchsorted(cuts * len(twins), start[number], side="right")
+    return [np.flatnonzero(owner == k) for k in range(len(cuts) + 1)]
+
+
 def _drawn(pool: _Ambiguous, own: np.ndarray, count: int, rng: np.random.Generator) -> _Holding:
     labels = pool.labels.shape[1]
     image, label = divmod(rng.choice(len(own) * labels, count, replace=False), labels)
     shown = own[image]
     # Numbers below 0, so that they are not those of clear images.
-    return _Holding(pool.images[shown], pool.labels[shown, label], -1 - shown, np.ones(count, bool))
+    return _Holding(pool.images[shown], pool.labels[shown, label], -1 - pool.twins[shown], np.ones(count, bool))
 
 
 def _together(clear: _Holding, unclear: _Holding) -> _Holding:
     names = [field.name for field in fields(_Holding)]
     return _Holding(*(np.concatenate([getattr(clear, name), getattr(unclear, name)]) for name in names))
+
+
+def _arrays(part: _Ambiguous) -> list[np.ndarray]:
+    return [getattr(part, field.name) for field in fields(part)]
 
 
 def _noisy(rows: _Holding, noise: float, seed: int, name: str) -> _Holding:
@@ -186,7 +204,9 @@ def _read_built(folder: Path) -> _Ambiguous:
     from lossgap.datasets.ambiguous import built  # imported late: it loads JAX, which rows do not need
 
     found = built.read(folder)
-    return _Ambiguous(Split(found.images, found.labels, unit=images.WHITE).x, found.labels.astype(np.int32))
+    return _Ambiguous(
+        Split(found.images, found.labels, unit=images.WHITE).x, found.labels.astype(np.int32), found.group
+    )
 
 
 def _read_published(paths: Sequence[Path]) -> _Ambiguous:
@@ -201,4 +221,5 @@ def _read_published(paths: Sequence[Path]) -> _Ambiguous:
     samples, labels = (tensor(path) for path in paths)
     if samples.shape[1:] != (1, SIDE, SIDE) or labels.ndim != 2 or len(labels) != len(samples):
         raise FileError(f"{paths[0]}: samples have shape {samples.shape} and labels {labels.shape}. Fetch them again.")
-    return _Ambiguous(samples[:, 0].astype(np.float32), labels.astype(np.int32))
+    _, copy = np.unique(samples.reshape(len(samples), -1), axis=0, return_inverse=True)
+    return _Ambiguous(samples[:, 0].astype(np.float32), labels.astype(np.int32), copy)

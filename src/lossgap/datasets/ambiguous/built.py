@@ -12,7 +12,7 @@ from lossgap.disk import file_digest, read_json, read_tensors
 from lossgap.errors import FileError
 
 FORMAT = "lossgap ambiguous-mnist"
-VERSION = 1
+VERSION = 2
 DIGEST = f"{TENSORS} sha256"
 
 
@@ -23,12 +23,14 @@ class Built:
     Args:
         images: bytes, [rows, height, width].
         labels: several for each image, [rows, labels].
+        group: by number, of what each image is a mixture, [rows]. Images of one group are twins, or nearly.
         recipe: by which it was built.
         figures: how near it comes to the published data set.
     """
 
     images: np.ndarray
     labels: np.ndarray
+    group: np.ndarray
     recipe: dict[str, Any]
     figures: Figures
 
@@ -46,4 +48,4 @@ def read(folder: Path) -> Built:
     if file_digest(path) != manifest.get(DIGEST):
         raise FileError(f"{path} is not what the build left there: its checksum differs. {again}")
     figures = Figures(**manifest["figures"] | {"entropies": tuple(manifest["figures"]["entropies"])})
-    return Built(tensors["images"], tensors["labels"], manifest["recipe"], figures)
+    return Built(tensors["images"], tensors["labels"], tensors["group"], manifest["recipe"], figures)

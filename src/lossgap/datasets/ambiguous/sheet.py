@@ -15,8 +15,13 @@ GREY_BYTES = 8, 0, 0, 0, 0
 
 
 def contact_sheet(images: np.ndarray, entropy: np.ndarray) -> bytes:
-    """A PNG of images [rows, height, width], black on white: the clearest in the first line, the least clear last."""
+    """A PNG of images [rows, height, width], black on white: the clearest in the first line, the least clear last.
+
+    Images that are there several times are shown once.
+    """
     wanted = LINES * COLUMNS
+    _, once = np.unique(images, axis=0, return_index=True)
+    images, entropy = images[once], entropy[once]
     shown = np.linspace(0, len(images) - 1, min(wanted, len(images))).astype(int)
     chosen = images[np.argsort(entropy, kind="stable")[shown]]
     height, width = images.shape[1] + GAP, images.shape[2] + GAP

@@ -95,7 +95,7 @@ class Rehearsal:
     def wait_for_sites(self) -> None:
         names = sorted(site.name for site in self.sites)
         why = f"not all of {names} connected"
-        self.wait_until(lambda: all("SuperNode ID" in self.output(name) for name in names), 180, why, needs=names)
+        self.wait_until(lambda: all(self.activated(name) for name in names), 180, why, needs=names)
         self.wait_until(lambda: self.connected() == names, 180, why, needs=names, every=3)
 
     def submit(self, *config: str) -> str:
@@ -146,6 +146,25 @@ class Rehearsal:
             "RUNTIME_PORT": str(free_port()),
         }
         self.spawn(site.name, "site/supernode.sh", *arguments, env=environment)
+
+    def restart_site(self, site: Site, seconds: float = 300) -> None:
+        """Start a killed site until the SuperLink lets it in, as systemd does.
+
+        For about a minute the SuperLink takes the killed one for still online, and refuses a second one with its key.
+        """
+        said, end = self.activated(site.name), time.monotonic() + seconds
+        self.start_site(site)
+        while self.activated(site.name) == said:
+            if self.processes[site.name].poll() is not None:
+                if time.monotonic() > end:
+                    raise TimeoutError(f"{site.name} was not let in again\n{self.output(site.name)[-3000:]}")
+                time.sleep(5)
+                self.start_site(site)
+            time.sleep(0.5)
+
+    def activated(self, name: str) -> int:
+        """How often a site has been let in."""
+        return self.output(name).count("SuperNode ID")
 
     def kill(self, name: str) -> None:
         """End the superlink or a site as a power cut would."""
