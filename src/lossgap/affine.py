@@ -1,4 +1,4 @@
-"""A dense layer whose gradient's product is computed in the order that the CPU runs faster."""
+"""A dense layer, and its gradient's product in the order that the CPU computes faster."""
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,18 @@ def affine(layer: Layer, x: Array) -> Array:
     return _ordered(layer, x) if x.size >= LARGE else _plain(layer, x)
 
 
+def kernel_slope(x: Array, slopes: Array) -> Array:
+    """xᵀ · slopes, [inputs, outputs], from [rows, inputs] and [rows, outputs].
+
+    With more inputs than outputs, (slopesᵀ · x)ᵀ is up to 1.4 times as fast. The barrier keeps the compiler from turning
+    it round again.
+    """
+    if x.size < LARGE or x.shape[1] <= slopes.shape[1]:
+        return x.T @ slopes
+    across: Array = jax.lax.optimization_barrier(slopes.T @ x)  # type: ignore[no-untyped-call]
+    return across.T
+
+
 def _plain(layer: Layer, x: Array) -> Array:
     return x @ layer["kernel"] + layer["bias"]
 
@@ -30,13 +42,8 @@ def _forward(layer: Layer, x: Array) -> tuple[Array, tuple[Array, Array]]:
 
 
 def _backward(kept: tuple[Array, Array], slopes: Array) -> tuple[Layer, Array]:
-    """∂kernel = (slopesᵀ · x)ᵀ: with its many inputs last, XLA multiplies a quarter faster than as xᵀ · slopes.
-
-    The barrier keeps the compiler from turning the product round again.
-    """
     kernel, x = kept
-    across = jax.lax.optimization_barrier(slopes.T @ x)  # type: ignore[no-untyped-call]
-    return {"kernel": across.T, "bias": jnp.sum(slopes, axis=0)}, slopes @ kernel.T
+    return {"kernel": kernel_slope(x, slopes), "bias": jnp.sum(slopes, axis=0)}, slopes @ kernel.T
 
 
 _ordered.defvjp(_forward, _backward)

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-Layer = dict[str, Array]
-"""A kernel [9 × channels, outputs], its nine places row by row, and a bias [outputs]."""
+from lossgap.affine import Layer, kernel_slope
 
 PLACES = [(i, j) for i in range(3) for j in range(3)]
+"""Of a kernel [9 × channels, outputs], row by row."""
 
 
 def pooled_side(side: int) -> int:
@@ -50,7 +50,7 @@ def _backward(kept: Any, slope: Array) -> tuple[Layer, Array]:
     back = jnp.where(sums == largest[:, :, None, :, None], shared[:, :, None, :, None], 0)
     back = back.reshape(-1, back.shape[-1])
 
-    kernel = patches.reshape(-1, patches.shape[-1]).T @ back
+    kernel = kernel_slope(patches.reshape(-1, patches.shape[-1]), back)
     per_place = (back @ layer["kernel"].T).reshape(*patches.shape[:3], 9, -1)
     return {"kernel": kernel, "bias": slope.sum(axis=(0, 1, 2))}, _summed(per_place)
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from lossgap.algorithms.base import LocalRule, Measured, Params, Replies, Updates
+from lossgap.algorithms.base import LocalRule, Measured, Measurement, Params, Replies, Updates
 from lossgap.engine.devices import AXIS, EVERYWHERE, HERE
 from lossgap.engine.local import OwnRows, own_loss, own_update
 from lossgap.engine.problem import Problem, Shards, client_losses
@@ -33,6 +33,7 @@ class CompiledClients(ABC):
     model: Model = field(metadata={"static": True})
     work: LocalWork = field(metadata={"static": True})
     participants: int | None = field(metadata={"static": True})  # how many answer each round; None: everybody
+    needs: frozenset[Measurement] = field(metadata={"static": True})  # what the method looks at
 
     @property
     def everyone(self) -> Self:
@@ -116,6 +117,8 @@ class LocalClients(CompiledClients):
 
         def update(k: Array, rows: OwnRows) -> tuple[Params, Array]:
             moved = self._moved(params, multipliers[k], k, rows, rule)
+            if "loss_after" not in self.needs:  # which would cost one more pass through all rows
+                return moved, jnp.full((), jnp.nan, multipliers.dtype)
             return moved, own_loss(self.model, jax.tree.map(jnp.subtract, params, moved), rows)
 
         stacked, loss_after = self._each(update)

@@ -79,6 +79,7 @@ class CompiledStepper:
                 model,
                 work,
                 training.participants(problem.clients),
+                algorithm.needs,
             ),
             params,
             columns,
