@@ -19,8 +19,8 @@ def affine(layer: Layer, x: Array) -> Array:
 def kernel_slope(x: Array, slopes: Array) -> Array:
     """xᵀ · slopes, [inputs, outputs], from [rows, inputs] and [rows, outputs].
 
-    With more inputs than outputs, (slopesᵀ · x)ᵀ is up to 1.4 times as fast. The barrier keeps the compiler from turning
-    it round again.
+    With more inputs than outputs, (slopesᵀ · x)ᵀ is up to 1.4 times as fast. The barrier keeps the compiler from
+    turning it round again.
     """
     if x.size < LARGE or x.shape[1] <= slopes.shape[1]:
         return x.T @ slopes
