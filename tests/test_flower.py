@@ -1,11 +1,15 @@
 """Sites behind Flower's messages train as the simulator does, also when some are away or the server stops."""
 
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
+from flwr.app import Message
 from flwr.proto.node_pb2 import NodeInfo
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 import lossgap as lg
 import lossgap.flower
@@ -163,6 +167,25 @@ def test_a_run_goes_on_where_it_stopped(sites: lg.Federation, tmp_path: Path) ->
     np.testing.assert_array_equal(result.history.gap, whole.history.gap)
     assert grid.kinds.count(TRAIN) == 3 * len(SOLO)
     assert grid.kinds.count(ALONE) == 0
+
+
+def test_orders_that_the_server_did_not_take_are_sent_again(
+    sites: lg.Federation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    training, apps = lg.Training(rounds=3, step_size=0.3), jax_apps(sites, MODEL, state=tmp_path)
+    whole = strategy(EAGLE, training).run(FakeGrid(apps), start(sites))
+    take, calls = FakeGrid.push_messages, itertools.count()
+
+    def push(grid: FakeGrid, messages: Iterable[Message]) -> list[str]:
+        if next(calls) in (0, 3):
+            raise ObjectPushError("an object", 1, "a session")
+        return take(grid, messages)
+
+    monkeypatch.setattr(FakeGrid, "push_messages", push)
+    with caplog.at_level("WARNING", "flwr"):
+        result = strategy(EAGLE, training).run(FakeGrid(apps), start(sites))
+    assert caplog.text.count("did not take 4 orders") == 2
+    assert apart(result.params, whole.params) == 0
 
 
 def test_another_run_in_the_folder_is_refused(sites: lg.Federation, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.supercore import log
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError
 
 from lossgap.errors import LossgapError
 from lossgap.flower.honesty import Refused
@@ -106,9 +107,8 @@ class Courier:
     def exchange(self, messages: Mapping[int, Message], seconds: float | None = None) -> dict[int, Message]:
         """Replies by site, of those who reply in time. A reply belongs to the message that it answers, whoever sent it:
         for a node that died, Flower itself answers with an error."""
-        if not messages:
+        if not messages or not self._taken(messages.values()):
             return {}
-        self.grid.push_messages(list(messages.values()))
         # Flower gives every message its identifier when it is pushed.
         waiting = {message.metadata.message_id: k for k, message in messages.items()}
         deadline = time.monotonic() + (self.patience.round if seconds is None else seconds)
@@ -121,6 +121,15 @@ class Courier:
             if waiting:
                 time.sleep(self.patience.look)
         return dict(sorted(replies.items()))
+
+    def _taken(self, messages: Collection[Message]) -> bool:
+        """Whether the SuperLink took the orders. One that was suspended for a while takes them when asked again."""
+        try:
+            self.grid.push_messages(list(messages))
+        except ObjectPushError as problem:
+            log(WARNING, "The SuperLink did not take %s orders: %s", len(messages), problem)
+            return False
+        return True
 
     def note(self, round: int, k: int, what: str) -> None:
         """Keep and log what should be known of a site's answer."""
