@@ -1,6 +1,6 @@
 """Several runs on one federation in one pass: a λ path, or several initialisations.
 
-Runs of one method share the rows, so their parameters stand side by side as columns of one wider product.
+Runs of one method share the rows. Where rounds are small, their parameters stand side by side, and one step serves all.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Glance, Params
+from lossgap.engine import devices
 from lossgap.engine.clients import CompiledClients, OneStepClients
 from lossgap.engine.compiled import BUFFER, CompiledStepper, glance, program, segment
 from lossgap.engine.devices import everywhere
@@ -84,15 +85,19 @@ def glances(algorithms: Algorithm, clients: CompiledClients, carry: Carry, round
 
 
 def _each_lane(function: Callable[..., Any], algorithms: Algorithm, clients: CompiledClients, carry: Carry) -> Any:
-    """Side by side where lanes share their products; else one after another, each on all devices."""
-    problem = clients.problem
+    """Side by side where lanes share their steps; else one after another, each on all devices.
+
+    Large products gain nothing from being wider, and lanes side by side would have to be copied apart for the rest.
+    """
+    problem, lanes = clients.problem, (algorithms, clients.problem.keys, clients.problem.solo_losses, carry)
+    work = problem.train.share.size * sum(leaf[0].size for leaf in jax.tree.leaves(carry[0]))
 
     def one(algorithm: Algorithm, keys: Array, solo_losses: Array, carry: Carry) -> Any:
         own = replace(clients, problem=replace(problem, keys=keys, solo_losses=solo_losses))
         return function(algorithm, own, carry)
 
-    lanes = algorithms, problem.keys, problem.solo_losses, carry
-    return jax.vmap(one)(*lanes) if isinstance(clients, OneStepClients) else jax.lax.map(lambda lane: one(*lane), lanes)
+    together = isinstance(clients, OneStepClients) and work < devices.WORTH_IT
+    return jax.vmap(one)(*lanes) if together else jax.lax.map(lambda lane: one(*lane), lanes)
 
 
 def _stacked(trees: Sequence[Any]) -> Any:
