@@ -24,6 +24,7 @@ import numpy as np
 from workloads import EMNIST_CLASSES, SEED, deal, emnist
 
 import lossgap as lg
+from lossgap.engine.compiled import CompiledStepper, program, segment
 
 ROWS = 8000
 LINEAR = lg.models.linear()
@@ -151,12 +152,51 @@ def compilation(repeats: int) -> list[Ratio]:
     ]
 
 
+def memory(repeats: int) -> list[Ratio]:
+    """What a compiled run holds beside its rows, on all devices together, against its clients' parameters."""
+    federation, ratios = images(clients=10, alpha=0.1), []
+    kinds = {
+        "linear, one full step": (LINEAR, {}),
+        "linear, batches of 32": (LINEAR, {"local_epochs": 1, "batch_size": 32}),
+        "convolutional, batches of 32": (lg.models.cnn(), {"local_epochs": 1, "batch_size": 32}),
+    }
+    for name, (model, work) in kinds.items():
+        rows, beside, params = held(federation, model, settings(10, **work))
+        figures = f"{beside / 1e6:.1f} MB; parameters {params / 1e6:.2f} MB, ten clients' rows {rows / 1e6:.0f} MB"
+        what = f"memory beside the rows, in copies of the parameters per client, {name}"
+        ratios.append(at_most(what, beside / (params * len(federation.clients)), 3.0, figures))
+    return ratios
+
+
+def held(federation: lg.Federation, model: lg.Model, training: lg.Training) -> tuple[int, int, int]:
+    """Bytes of rows, of all else that a run holds, and of one client's parameters."""
+    start = lg.models.initial_params(model, federation.features, federation.outputs, seed=0)
+    stepper = CompiledStepper.of(
+        federation,
+        model,
+        lg.Eagle(gap_penalty=1.0),
+        training,
+        params=start,
+        solo_losses=np.zeros(len(federation.clients)),
+        key=jax.random.key(0),
+    )
+    carry, problem = stepper.start(), stepper.clients.problem
+    compiled = program(segment, problem.mesh, "room", "glance_each_round")
+    needed = compiled.lower(stepper.algorithm, stepper.clients, carry, 0, 1, **stepper.recording).compile()
+    found = needed.memory_analysis()
+    devices = 1 if problem.mesh is None else problem.mesh.size
+    bytes_of = lambda tree: sum(leaf.nbytes for leaf in jax.tree.leaves(tree))  # noqa: E731
+    beside = devices * (found.temp_size_in_bytes + found.output_size_in_bytes)
+    return bytes_of(problem), beside, bytes_of(carry[0])
+
+
 TARGETS: dict[str, Callable[[int], list[Ratio]]] = {
     "linear": linear,
     "path": path,
     "skew": skew,
     "local": local,
     "cnn": cnn,
+    "memory": memory,
     "compilation": compilation,
 }
 
