@@ -24,6 +24,14 @@ ALGORITHMS = [
     lg.QFFL(q=2.0),
     lg.AFL(mixture_step=0.2, average=True),
 ]
+LOCAL = [
+    lg.FedNova(momentum=0.5),
+    lg.FedProx(pull=0.3),
+    lg.PropFair(),
+    lg.FedDGGA(),
+    lg.Focus(),
+    lg.Ditto(base=lg.FedNova(momentum=0.5)),
+]
 WORK = {
     "one full step": {},
     "several full steps": {"local_steps": 3},
@@ -65,6 +73,17 @@ def spread_out(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("algorithm", [lg.Eagle(gap_penalty=1.0), lg.QFFL(q=2.0), lg.Ditto()], ids=str)
 def test_many_devices_compute_what_one_does(ragged: lg.Federation, algorithm: lg.Algorithm, work: dict) -> None:
     training = lg.Training(rounds=4, step_size=0.3, precision="float64", **work)
+    runs = [
+        lg.train(ragged, lg.models.linear(), algorithm, training, solo=SOLO, **engine)
+        for engine in ({}, {"engine": SequentialStepper.of})
+    ]
+    assert_same(*runs, 1e-10)
+
+
+@pytest.mark.usefixtures("spread_out")
+@pytest.mark.parametrize("algorithm", LOCAL, ids=str)
+def test_every_local_rule_works_on_many_devices(ragged: lg.Federation, algorithm: lg.Algorithm) -> None:
+    training = lg.Training(rounds=3, step_size=0.3, precision="float64", local_epochs=1, batch_size=4)
     runs = [
         lg.train(ragged, lg.models.linear(), algorithm, training, solo=SOLO, **engine)
         for engine in ({}, {"engine": SequentialStepper.of})

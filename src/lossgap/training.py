@@ -244,7 +244,9 @@ def local_update(
             gradient = velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, gradient)
         return jax.tree.map(lambda p, g: p - step_size * multiplier * g, local, gradient), velocity
 
-    walk: Walk = params, None if momentum is None else jax.tree.map(jnp.zeros_like, params)
+    # Not `zeros_like`: θ may lie on several devices, of which a device's own walk must not know.
+    at_rest = jax.tree.map(lambda p: jnp.zeros(jnp.shape(p), jnp.result_type(p)), params)
+    walk: Walk = params, None if momentum is None else at_rest
     alone = isinstance(steps, int) and steps == 1
     walk = step(0, walk) if alone else jax.lax.fori_loop(0, steps, step, walk)
     return jax.tree.map(jnp.subtract, params, walk[0])

@@ -1,5 +1,6 @@
 """`lossgap tune`: which λ suits these clients."""
 
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,15 +61,19 @@ def command(
     path = tuning.settings_of(eagle, penalties or tuning.PENALTIES)
     check_folders(out, path, settings.run.seeds)
     with kept(store, out, checkpoint_seconds) as runs:
-        compared = runs.compare(
+        compare = partial(
+            runs.compare,
             settings.make_federation,
             settings.model,
-            path,
-            settings.training,
+            training=settings.training,
             seeds=settings.run.seeds,
             stop=settings.run.solo,
         )
-        found = tuning.of_results(list(compared.results.values()), rule=RULES[rule](tuning))
+        compared = compare(path, skip_diverged=True)
+        if str(path[0]) not in compared.results:
+            compare(path[:1])  # says how FedAvg diverged, with which the others would be compared
+        lost = [float(each.gap_penalty or 0) for each in path if str(each) not in compared.results]
+        found = tuning.of_results(list(compared.results.values()), rule=RULES[rule](tuning), diverged=lost)
         click.echo(str(found))
         if len(settings.run.seeds) > 1:
             click.echo(f"Means over seeds {', '.join(map(str, settings.run.seeds))}.")

@@ -148,9 +148,13 @@ class Store:
         seeds: Sequence[int] = (0,),
         stop: Stop = "converged",
         lanes: int | None = None,
+        skip_diverged: bool = False,
         progress: bool | None = None,
     ) -> Comparison:
-        """Every method on every seed's own federation, as `lossgap.compare` would give it."""
+        """Every method on every seed's own federation, as `lossgap.compare` would give it.
+
+        `skip_diverged` leaves methods out that diverged on a seed.
+        """
         check_methods(algorithms, seeds)
         by_seed = [
             self.sweep(
@@ -161,9 +165,11 @@ class Store:
                 seeds=(seed,),
                 solo=stop,
                 lanes=lanes,
+                skip_diverged=skip_diverged,
                 progress=progress,
             )
             for seed in seeds
         ]
-        labels = [str(algorithm) for algorithm in algorithms]
-        return Comparison(tuple(seeds), dict(zip(labels, zip(*by_seed, strict=True), strict=True)))
+        found = [{result.algorithm: result for result in each} for each in by_seed]
+        whole = [algorithm for algorithm in algorithms if all(algorithm in each for each in found)]
+        return Comparison(tuple(seeds), {str(method): tuple(each[method] for each in found) for method in whole})
