@@ -15,7 +15,7 @@ from lossgap.engine.checkpoint import Checkpoint, Standing, saving
 from lossgap.engine.columns import Columns
 from lossgap.engine.compiled import program
 from lossgap.engine.curvature import safe_steps
-from lossgap.engine.devices import EVERYWHERE, HERE, dealt, mesh_for, spread
+from lossgap.engine.devices import EVERYWHERE, HERE, dealt, is_small, mesh_for, spread
 from lossgap.engine.local import OwnRows, own_loss
 from lossgap.engine.problem import GAP_SPLITS, Shards, on_devices, places, tile_for
 from lossgap.engine.run import Watch, paced
@@ -76,12 +76,13 @@ class Alone:
     keep_best: bool
     last: int  # epoch
     tile: int
+    small: bool  # as of a problem
 
     @classmethod
-    def of(cls, model: Model, training: Training, *, keep_best: bool, epochs: int, most_rows: int) -> Self:
+    def of(cls, model: Model, training: Training, *, keep_best: bool, epochs: int, most_rows: int, small: bool) -> Self:
         given = training.local_work
         an_epoch = LocalWork(local_steps=1, local_epochs=1, batch_size=given.batch_size, shuffle=given.shuffle)
-        return cls(model, an_epoch, keep_best, epochs, tile_for(model, most_rows))
+        return cls(model, an_epoch, keep_best, epochs, tile_for(model, most_rows), small)
 
 
 def train_alone(
@@ -101,8 +102,9 @@ def train_alone(
     With a checkpoint, work that was cut off goes on where it was saved last.
     """
     sizes, columns = federation.rows(), Columns.of(federation, model)
-    alone = Alone.of(model, training, keep_best=keep_best, epochs=epochs, most_rows=int(sizes.max()))
-    mesh = mesh_for(int(sizes.sum()) * sum(np.size(leaf) for leaf in jax.tree.leaves(start)))
+    work = int(sizes.sum()) * sum(np.size(leaf) for leaf in jax.tree.leaves(start))
+    mesh, most = mesh_for(work), int(sizes.max())
+    alone = Alone.of(model, training, keep_best=keep_best, epochs=epochs, most_rows=most, small=is_small(work))
     hands = dealt(sizes.tolist(), 1 if mesh is None else mesh.size)
     parties = _parties(federation, alone, columns, hands, key, np.dtype(training.precision))
     parties, place = spread(parties, mesh), places(hands, len(sizes))
@@ -134,7 +136,7 @@ def _epochs(
 ) -> Walk:
     """`count` looks at where each client stands, and an epoch after each for those who go on."""
     step_size = jnp.asarray(step_size, walk.loss.dtype)
-    walked = program(_on_devices, mesh, "alone", "mesh")
+    walked = program(_on_devices, mesh, "alone", "mesh", small=alone.small)
     onward: Walk = walked(walk, parties, step_size, count, alone=alone, mesh=mesh)
     return onward
 

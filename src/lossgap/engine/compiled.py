@@ -102,11 +102,13 @@ class CompiledStepper:
         return everywhere(carry, self.clients.problem.mesh)
 
     def advance(self, carry: Carry, first: int, rounds: int) -> tuple[Carry, Glance]:
-        walked = program(segment, self.clients.problem.mesh, "room", "glance_each_round")
+        problem = self.clients.problem
+        walked = program(segment, problem.mesh, "room", "glance_each_round", small=problem.small)
         return walked(self.algorithm, self.clients, carry, first, rounds, **self.recording)
 
     def glance(self, carry: Carry, round: int) -> Glance:
-        return program(glance, self.clients.problem.mesh)(self.algorithm, self.clients, carry, round)
+        problem = self.clients.problem
+        return program(glance, problem.mesh, small=problem.small)(self.algorithm, self.clients, carry, round)
 
     def finish(self, carry: Carry) -> Params:
         return self.columns.widen(self.algorithm.evaluated(*carry), self.params)
@@ -162,6 +164,6 @@ def exchanges_in_order(algorithm: Algorithm) -> bool:
 
 
 @cache
-def program(function: Callable[..., Any], mesh: Mesh | None, *static: str) -> Callable[..., Any]:
-    """A function compiled for these devices."""
-    return jax.jit(function, static_argnames=static, compiler_options=compiler_options(mesh))
+def program(function: Callable[..., Any], mesh: Mesh | None, *static: str, small: bool = False) -> Callable[..., Any]:
+    """A function compiled for these devices, and for rounds of this size."""
+    return jax.jit(function, static_argnames=static, compiler_options=compiler_options(mesh, small=small))

@@ -29,6 +29,23 @@ CORES_AS_DEVICES = {
 patience with a device that was suspended."""
 
 
+SMALL_ROUNDS = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_cpu_prefer_vector_width": 512}
+"""For rounds that are not worth several devices: small products are loops like all else, and part of what is around
+them."""
+
+SMALL_LOOP = 100_000
+"""Bytes that a turn of a loop may touch for XLA to run it as one piece; else each of its operations is started anew. A
+hundred rows of a few features are below that, and then a round takes a third of the time."""
+
+
+def small_loops_as_one() -> None:
+    """Tell XLA of `SMALL_LOOP`, which can only be done through the environment, before JAX begins."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_backend_extra_options" not in flags:
+        option = f"--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold={SMALL_LOOP}"
+        os.environ["XLA_FLAGS"] = f"{flags} {option}".strip()
+
+
 def one_per_core() -> None:
     """Make every core of the CPU a device, unless JAX has begun or the user has said how many there are."""
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
@@ -42,7 +59,7 @@ def one_per_core() -> None:
 def mesh_for(work: int) -> Mesh | None:
     """The devices for so many rows times parameters; None is one device, which then uses all cores."""
     devices = jax.devices()
-    return Mesh(np.array(devices), (AXIS,)) if len(devices) > 1 and work >= WORTH_IT else None
+    return Mesh(np.array(devices), (AXIS,)) if len(devices) > 1 and not is_small(work) else None
 
 
 def spread(tree: Any, mesh: Mesh | None) -> Any:
@@ -55,10 +72,18 @@ def everywhere(tree: Any, mesh: Mesh | None) -> Any:
     return tree if mesh is None else jax.device_put(tree, NamedSharding(mesh, EVERYWHERE))
 
 
-def compiler_options(mesh: Mesh | None) -> dict[str, Any]:
-    """What the compiler should know of the devices."""
-    on_cpu = mesh is not None and mesh.devices.flat[0].platform == "cpu"
-    return CORES_AS_DEVICES if on_cpu else {}
+def is_small(work: int) -> bool:
+    """Whether a round of so many rows times parameters is over before devices have found together."""
+    return work < WORTH_IT
+
+
+def compiler_options(mesh: Mesh | None, *, small: bool) -> dict[str, Any]:
+    """What the compiler should know of the devices and of the size of a round."""
+    if jax.devices()[0].platform != "cpu":
+        return {}
+    if mesh is not None:
+        return CORES_AS_DEVICES
+    return SMALL_ROUNDS if small else {}
 
 
 def dealt(amounts: Sequence[int], devices: int) -> list[list[int]]:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Glance, Params
-from lossgap.engine import devices
 from lossgap.engine.clients import CompiledClients, OneStepClients
 from lossgap.engine.compiled import BUFFER, CompiledStepper, glance, program, segment
 from lossgap.engine.devices import everywhere
@@ -47,12 +46,14 @@ class LaneStepper:
 
     def advance(self, carry: Carry, first: int, rounds: int) -> tuple[Carry, Glance]:
         recording = self.steppers[0].recording | {"room": self.most_lines}
-        walked = program(segments, self.clients.problem.mesh, "room", "glance_each_round")
+        problem = self.clients.problem
+        walked = program(segments, problem.mesh, "room", "glance_each_round", small=problem.small)
         carry, lines = walked(self.algorithms, self.clients, carry, first, rounds, **recording)
         return carry, jax.tree.map(lambda a: jnp.moveaxis(a, 0, 1).reshape(a.shape[1], -1), lines)
 
     def glance(self, carry: Carry, round: int) -> Glance:
-        lines = program(glances, self.clients.problem.mesh)(self.algorithms, self.clients, carry, round)
+        problem = self.clients.problem
+        lines = program(glances, problem.mesh, small=problem.small)(self.algorithms, self.clients, carry, round)
         return jax.tree.map(lambda a: a.reshape(-1), lines)
 
     def finish(self, carry: Carry) -> Params:
@@ -90,13 +91,12 @@ def _each_lane(function: Callable[..., Any], algorithms: Algorithm, clients: Com
     Large products gain nothing from being wider, and lanes side by side would have to be copied apart for the rest.
     """
     problem, lanes = clients.problem, (algorithms, clients.problem.keys, clients.problem.solo_losses, carry)
-    work = problem.train.share.size * sum(leaf[0].size for leaf in jax.tree.leaves(carry[0]))
 
     def one(algorithm: Algorithm, keys: Array, solo_losses: Array, carry: Carry) -> Any:
         own = replace(clients, problem=replace(problem, keys=keys, solo_losses=solo_losses))
         return function(algorithm, own, carry)
 
-    together = isinstance(clients, OneStepClients) and work < devices.WORTH_IT
+    together = isinstance(clients, OneStepClients) and problem.small
     return jax.vmap(one)(*lanes) if together else jax.lax.map(lambda lane: one(*lane), lanes)
 
 

@@ -16,11 +16,14 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 
 from lossgap.engine.columns import Columns
-from lossgap.engine.devices import AXIS, EVERYWHERE, HERE, dealt, everywhere, mesh_for, spread
+from lossgap.engine.devices import AXIS, EVERYWHERE, HERE, dealt, everywhere, is_small, mesh_for, spread
 from lossgap.engine.local import TILE
 from lossgap.federation import Federation, Split, SplitName
 from lossgap.models import Model, Params
 from lossgap.training import Training, client_keys
+
+FEW = 1 << 16
+"""Rows times clients up to which sums by comparison are faster: the compiler can fuse them with what is around them."""
 
 GAP_SPLITS: tuple[SplitName, SplitName] = ("train", "validation")
 """The splits that training reads."""
@@ -54,6 +57,7 @@ class Problem:
     gap_split: SplitName = field(metadata={"static": True})
     tile: int = field(metadata={"static": True})  # rows of one client that are taken at once
     mesh: Mesh | None = field(metadata={"static": True})
+    small: bool = field(metadata={"static": True})  # the compiler then makes other choices
 
     @property
     def clients(self) -> int:
@@ -65,7 +69,7 @@ def client_losses(model: Model, params: Params, shards: Shards, clients: int, me
 
     def on_device(params: Params, *rows: Array) -> Array:
         x, y, share, client = (a[0] for a in rows)
-        return jax.ops.segment_sum(share * model.row_losses(params, x, y), client, clients)
+        return client_sums(share * model.row_losses(params, x, y), client, clients)
 
     rows = shards.x, shards.y, shards.share, shards.client
     if mesh is None:
@@ -81,6 +85,13 @@ def client_losses(model: Model, params: Params, shards: Shards, clients: int, me
     specs = (EVERYWHERE, HERE, HERE, HERE, HERE)
     losses: Array = jax.shard_map(summed, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE)(flat, *rows)
     return losses
+
+
+def client_sums(losses: Array, client: Array, clients: int) -> Array:
+    """Each client's sum, [client]."""
+    if clients * len(losses) > FEW:
+        return jax.ops.segment_sum(losses, client, clients)
+    return jnp.where(client == jnp.arange(clients)[:, None], losses, 0).sum(axis=1)
 
 
 def problem_of(
@@ -102,7 +113,8 @@ def problem_of(
         spread_out: several devices may be used.
     """
     dtype, rows = np.dtype(training.precision), federation.rows()
-    mesh = mesh_for(int(rows.sum()) * params) if spread_out else None
+    work = int(rows.sum()) * params
+    mesh = mesh_for(work) if spread_out else None
     devices, tile = 1 if mesh is None else mesh.size, tile_for(model, int(rows.max()))
     train, validation = ([columns.split(each) for each in federation.splits(name)] for name in GAP_SPLITS)
     hands = dealt(rows.tolist(), devices) if whole_clients else None
@@ -121,6 +133,7 @@ def problem_of(
         gap_split=training.gap_split,
         tile=tile,
         mesh=mesh,
+        small=is_small(work),
         **everyone,
     )
 
