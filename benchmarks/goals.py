@@ -129,7 +129,8 @@ def _outcome(goal: float, result: lg.Result | None, free: lg.Result) -> Iterator
     yield f"{reached.mean_gap:.3f}"
     yield f"{free.summary().mean_gap:.3f}"
     remark = result.algorithm.remarks(result.history.rounds, result.history.gap)[0]
-    yield next((word for word in ("not reached", "levelling down") if word in remark), "reached")
+    sayings = "cannot be reached", "not reached", "by levelling down"
+    yield next((saying for saying in sayings if saying in remark), "reached")
 
 
 def _small(number: float) -> str:
