@@ -66,16 +66,29 @@ def test_the_penalty_rises_just_where_gaps_are_uneven_and_the_worst_has_room(see
         before = state if state.penalty > 0 else replace(state, penalty=jnp.asarray(0.5))
         state = eagle.observe(before, Measured(*[jnp.asarray(gaps)] * 3))
         lowest = min(lowest, gaps.max())
-        room = min(gaps.var(ddof=1) / (0.9 * 0.04) - 1, 1 - (gaps.max() - lowest) / 0.1)
-        moved = float(state.penalty - before.penalty)
-        assert moved == pytest.approx(0.01 * np.clip(5 * room, -1, 1), abs=1e-6)
+        sigma = gaps.std(ddof=1)
+        u, v = np.clip([5 * (sigma**2 / 0.036 - 1), 5 * (1 - (gaps.max() - lowest) / 0.1)], -1, 1)
+        step = 0.005 * 3 / (16 * max(sigma, 0.2))
+        expected = max(0, float(before.penalty) * (1 + 0.05 * min(0, v)) + step * min(u, v))
+        assert float(state.penalty) == pytest.approx(expected, abs=1e-6)
+        assert (state.penalty > before.penalty) == (u > 0 and v > 0)
         assert float(state.lowest) == pytest.approx(lowest)
 
 
 def test_at_any_price_the_worst_gap_does_not_hold_the_penalty_down() -> None:
-    gaps = [0.0, 0.1], [0.0, 9.0]
-    assert float(told(lg.Eagle(target_variance=0.001), *gaps).penalty) == 0.0
-    assert float(told(lg.Eagle(target_variance=0.001, worst_gap_rise=None), *gaps).penalty) == pytest.approx(0.02)
+    held, free = lg.Eagle(target_variance=0.001), lg.Eagle(target_variance=0.001, worst_gap_rise=None)
+    before, after = [0.0, 0.1], [0.0, 9.0]
+    assert told(held, before, after).penalty < told(held, before).penalty
+    assert told(free, before, after).penalty > told(free, before).penalty
+
+
+def test_the_penalty_moves_alike_in_any_unit_of_loss() -> None:
+    """In units a thousand times as large all gaps are a thousandth, and λ, which divides by them, a thousand times."""
+    gaps = np.random.default_rng(0).normal(size=(40, 4))
+    nats = told(lg.Eagle(target_variance=0.5, worst_gap_rise=3.0), *gaps.tolist())
+    kilos = told(lg.Eagle(target_variance=0.5e-6, worst_gap_rise=3e-3), *(gaps / 1000).tolist())
+    assert float(nats.penalty) > 0
+    assert float(kilos.penalty) == pytest.approx(1000 * float(nats.penalty), rel=1e-4)
 
 
 def test_a_worst_gap_that_rises_without_a_penalty_is_forgiven() -> None:
