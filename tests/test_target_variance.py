@@ -46,7 +46,7 @@ def test_a_target_that_holds_anyhow_is_fedavg(synthetic) -> None:
 
 def test_a_target_out_of_reach_is_said_with_the_best_found(synthetic) -> None:
     result = trained(synthetic, target_variance=1e-12)
-    assert "target variance 1e-12 was not reached" in result.verdict()
+    assert "target variance 1e-12 cannot be reached without levelling down" in result.verdict()
 
 
 def told(eagle: lg.Eagle, *rounds: list[float], who: list[int] | None = None, **book: Any) -> GapBook:
