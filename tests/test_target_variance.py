@@ -10,6 +10,8 @@ import pytest
 import lossgap as lg
 from lossgap.algorithms.base import Measured
 from lossgap.algorithms.eagle import GapBook
+from lossgap.engine.compiled import CompiledStepper
+from lossgap.engine.sequential import SequentialStepper
 
 TRAINING = lg.Training(rounds=3000, step_size=0.5, record_every=10, gap_split="train")
 
@@ -121,6 +123,20 @@ def test_a_target_out_of_reach_levels_nobody_down_unless_at_any_price() -> None:
     assert forced.summary().max_gap > free.summary().max_gap + 0.1  # and does not reach it either
     assert "cannot be reached without levelling down: it ended at" in held.verdict()
     assert "was not reached: it ended at" in forced.verdict()
+
+
+@pytest.mark.parametrize("participation", [1.0, 0.5])
+def test_the_compiled_run_is_the_plain_one(participation: float) -> None:
+    federation, eagle = lg.datasets.synthetic(seed=0), lg.Eagle(target_variance=0.001, normalize="sqrt-k")
+    training = lg.Training(rounds=60, step_size=0.5, participation=participation, precision="float64")
+
+    def ended(engine: Any) -> lg.Result:
+        return lg.train(federation, lg.models.linear(), eagle, training, solo=[0.1, 0.5, 0.6], engine=engine)
+
+    compiled, plain = ended(CompiledStepper.of), ended(SequentialStepper.of)
+    np.testing.assert_allclose(compiled.history.multiplier, plain.history.multiplier, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(compiled.params["kernel"], plain.params["kernel"], rtol=0, atol=1e-9)
+    assert np.ptp(plain.history.multiplier[-1]) > 0.1  # λ has moved
 
 
 def test_levelling_down_is_called_by_its_name() -> None:
