@@ -225,7 +225,7 @@ def _outcome(target: float, rise: float | None, rounds: np.ndarray, gaps: np.nda
         best = min(np.flatnonzero(worst <= worst[-1]), key=lambda line: variance[line])
         risen = worst - np.minimum.accumulate(worst)
         held = rise is not None and np.mean(risen > rise / 2) > OFTEN
-        failed, advice = (HELD, "A larger worst_gap_rise would go further.") if held else (MISSED, "")
+        failed, advice = (HELD, "With a larger worst_gap_rise λ would rise further.") if held else (MISSED, "")
         return (
             f"The target variance {target:g} {failed}: it ended at {variance[-1]:.3g}. The best that was seen without "
             f"a larger worst gap is {variance[best]:.3g}, at round {rounds[best]}. {advice}".rstrip()
