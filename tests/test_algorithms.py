@@ -138,7 +138,7 @@ def task_of(splits: dict, training: lg.Training, solo=SOLO, **settings) -> twin.
 
 def twin_trace(algorithm: lg.Algorithm, task: twin.Task, theta: np.ndarray, rounds: int = ROUNDS) -> twin.Trace:
     method = {lg.FedAvg: twin.fedavg, lg.Eagle: twin.eagle, lg.QFFL: twin.qffl, lg.AFL: twin.afl}[type(algorithm)]
-    beyond = {"average", "target_variance", "penalty_step", "forget_after"}
+    beyond = {"average", "target_variance", "penalty_step", "worst_gap_rise", "forget_after"}
     its_settings = {f.name: getattr(algorithm, f.name) for f in fields(algorithm) if f.name not in beyond}
     return method(task, theta, rounds, **its_settings)
 

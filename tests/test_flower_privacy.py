@@ -1,5 +1,6 @@
 """Differential privacy by Flower's modifiers, and EAGLE of which the server learns two sums only."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -31,7 +32,8 @@ def test_a_site_finds_its_own_multiplier_from_two_sums(normalize: str | None, bo
     eagle = lg.Eagle(gap_penalty=0.7, normalize=normalize, multiplier_range=bounds)
     gaps = np.random.default_rng(0).normal(size=7)
     book = eagle.init((), 7)
-    everyone = eagle.multipliers(type(book)(jnp.asarray(gaps, jnp.float32), jnp.zeros(7, jnp.int32), book.penalty))
+    heard = replace(book, gaps=jnp.asarray(gaps, jnp.float32), age=jnp.zeros(7, jnp.int32))
+    everyone = eagle.multipliers(heard)
     sums = GapSums(7, gaps.sum(), (gaps**2).sum())
     np.testing.assert_allclose([float(eagle.own_multiplier(gap, sums)) for gap in gaps], everyone, rtol=1e-5)
     at_first = eagle.own_multiplier(None, GapSums(7, 0.0, 0.0))

@@ -1,6 +1,6 @@
 """EAGLE: loss gap parity (Erraji, Perrot and Bellet, AISTATS 2026)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -20,6 +20,17 @@ AIM, GAIN = 0.9, 5.0
 
 LEVELLED = 0.01
 """Nats by which the worst gap may rise before we call it levelling down."""
+
+HELD, MISSED = "cannot be reached without levelling down", "was not reached"
+
+BACK = 0.05
+"""Share of λ that a worst gap without room takes back in each round, so that it does not stay up for long."""
+
+OFTEN = 0.1
+"""Share of a run's lines on which the worst gap used up half its room: there it was what held λ back."""
+
+FORGIVEN = 0.01
+"""Share of a risen worst gap that is forgiven in each round without a penalty."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +64,12 @@ def gap_multipliers(gaps: Array | np.ndarray, gap_penalty: Array | float, sums: 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class GapBook:
-    """What the server remembers: each client's last gap, how many rounds old it is, and λ."""
+    """What the server remembers: each client's last gap, how many rounds old it is, λ, and the best worst gap."""
 
     gaps: Array  # [client]
     age: Array  # [client]
     penalty: Array
+    lowest: Array  # max_k r_k at its best
 
 
 @value
@@ -67,11 +79,15 @@ class Eagle(Algorithm):
         w_k = 1 + 4λ/(K−1) Σ_k' (r_k − r_k')            scales client k's gradients during the next round
         θ  ← mean_k θ_k                                  every client counts the same
 
-    Given a variance ε of the gaps in place of λ, λ follows by dual ascent, rising while the gaps vary more than that:
+    Given a variance ε of the gaps in place of λ, λ follows by dual ascent. It rises while the gaps vary more than that
+    and the worst of them stands less than ρ above its lowest so far, m:
 
-        λ ← max(0, λ + s · clip(5 (Var(r)/0.9ε − 1), −1, 1))
+        u = 5 (Var(r)/0.9ε − 1),   v = 5 (1 − (max_k r_k − m)/ρ),   clipped to −1 … 1
+        λ ← max(0, λ + 0.05 λ min(0, v) + s (K−1)/(4K max(σ, √ε)) min(u, v)),   σ² = Var(r)
 
-    It aims a little below ε: what aims at ε comes ever closer to it from above, and not below.
+    It aims a little below ε: what aims at ε comes ever closer to it from above, and not below. v keeps it from
+    levelling everybody down: where ε is out of reach, λ would rise for ever, and a large one makes any model worse.
+    While λ = 0, m follows the worst gap upwards: then it rises for another reason, such as overfitting.
 
     A client that is absent keeps the last gap that it told; one that has told none stands at the mean of the others.
 
@@ -83,7 +99,8 @@ class Eagle(Algorithm):
             proofs) for one more exchange of scalars per round.
         multiplier_range: bounds (low, high) on the normalised multipliers; None, the paper, leaves them free.
         target_variance: ε of ε-loss gap parity, for which λ is raised and lowered from `gap_penalty`, or zero, on.
-        penalty_step: s, the most that λ moves in one round.
+        penalty_step: s, the most that λ lets a multiplier rise in one round whose gap is σ above the mean.
+        worst_gap_rise: ρ, nats by which the worst gap may rise for the target's sake; None is any price.
         forget_after: rounds after which an absent client's last gap no longer counts; None is never.
     """
 
@@ -92,7 +109,8 @@ class Eagle(Algorithm):
     lag: Literal[0, 1] = static(default=1)
     multiplier_range: tuple[float, float] | None = None
     target_variance: float | None = None
-    penalty_step: float = 0.01
+    penalty_step: float = 0.005
+    worst_gap_rise: float | None = LEVELLED
     forget_after: int | None = None
 
     needs: ClassVar[frozenset[Measurement]] = frozenset({"gaps"})
@@ -117,7 +135,7 @@ class Eagle(Algorithm):
         if self.multiplier_range is not None:
             low, high = self.multiplier_range
             require(low < high, f"Eagle: multiplier_range is ({low}, {high}).", "Give (low, high) with low < high.")
-        for name in ("target_variance", "penalty_step", "forget_after"):
+        for name in ("target_variance", "penalty_step", "worst_gap_rise", "forget_after"):
             number = getattr(self, name)
             require(number is None or is_positive(number), f"Eagle: {name} is {number}.", "Use a number above zero.")
 
@@ -127,12 +145,13 @@ class Eagle(Algorithm):
 
     def init(self, params: Params, clients: int) -> State:
         zeros = jnp.zeros(clients)
-        return GapBook(zeros, jnp.full(clients, UNHEARD), jnp.asarray(self.gap_penalty or 0.0, zeros.dtype))
+        penalty = jnp.asarray(self.gap_penalty or 0.0, zeros.dtype)
+        return GapBook(zeros, jnp.full(clients, UNHEARD), penalty, jnp.asarray(np.finfo(zeros.dtype).max))
 
     def observe(self, state: State, measured: Measured) -> State:
         older = jnp.where(state.age < UNHEARD, state.age + 1, UNHEARD)
         age = measured.filed(older, jnp.zeros_like(measured.gaps, older.dtype))
-        book = GapBook(measured.filed(state.gaps, measured.gaps), age, state.penalty)
+        book = replace(state, gaps=measured.filed(state.gaps, measured.gaps), age=age)
         return book if self.target_variance is None else self._ascended(book, self.target_variance)
 
     def multipliers(self, state: State) -> Array:
@@ -155,18 +174,37 @@ class Eagle(Algorithm):
         return uniform_weights(replies), state
 
     def remarks(self, rounds: np.ndarray, gaps: np.ndarray) -> tuple[str, ...]:
-        return () if self.target_variance is None else (_outcome(self.target_variance, rounds, gaps),)
+        if self.target_variance is None:
+            return ()
+        return (_outcome(self.target_variance, self.worst_gap_rise, rounds, gaps),)
+
+    def _known(self, state: State) -> Array:
+        return state.age <= (UNHEARD - 1 if self.forget_after is None else self.forget_after)
 
     def _gaps(self, state: State) -> Array:
         """The gaps that count; whose gap is unknown or too old stands at the mean of the others."""
-        known = state.age <= (UNHEARD - 1 if self.forget_after is None else self.forget_after)
+        known = self._known(state)
         mean = jnp.where(known, state.gaps, 0).sum() / jnp.maximum(known.sum(), 1)
         return jnp.where(known, state.gaps, mean)
 
     def _ascended(self, book: GapBook, target: Array | float) -> GapBook:
-        excess = GAIN * (self._gaps(book).var(ddof=1) / (AIM * target) - 1)
-        penalty = jnp.maximum(0, book.penalty + self.penalty_step * jnp.clip(excess, -1, 1))
-        return GapBook(book.gaps, book.age, penalty.astype(book.penalty.dtype))
+        gaps, lowest, K = self._gaps(book), self._lowest(book), book.gaps.shape[0]
+        variance = gaps.var(ddof=1)
+        excess = jnp.clip(GAIN * (variance / (AIM * target) - 1), -1, 1)
+        room = jnp.ones(())
+        if self.worst_gap_rise is not None:
+            room = jnp.clip(GAIN * (1 - (gaps.max() - lowest) / self.worst_gap_rise), -1, 1)
+        step = self.penalty_step * (K - 1) / (4 * K * jnp.sqrt(jnp.maximum(variance, target)))
+        kept = book.penalty * (1 + BACK * jnp.minimum(0, room))
+        penalty = jnp.maximum(0, kept + step * jnp.minimum(excess, room))
+        return replace(book, penalty=penalty.astype(book.penalty.dtype), lowest=lowest)
+
+    def _lowest(self, book: GapBook) -> Array:
+        """m. As long as a gap is unknown, so is the worst one."""
+        worst = book.gaps.max()
+        forgiven = jnp.where(book.penalty > 0, 0, FORGIVEN) * (worst - book.lowest)
+        lowest = jnp.where(self._known(book).all(), jnp.minimum(worst, book.lowest + forgiven), book.lowest)
+        return lowest.astype(book.lowest.dtype)
 
     def _scaled(self, multipliers: Array, mean_square: Array, clients: int) -> Array:
         # Root mean square first: it is exactly 1 for equal multipliers, so that λ = 0 is FedAvg to the last bit.
@@ -179,18 +217,21 @@ class Eagle(Algorithm):
         return multipliers
 
 
-def _outcome(target: float, rounds: np.ndarray, gaps: np.ndarray) -> str:
+def _outcome(target: float, rise: float | None, rounds: np.ndarray, gaps: np.ndarray) -> str:
     """Whether the variance of the gaps [line, client] came down to its target, and at what price."""
     variance, worst = gaps.var(axis=1, ddof=1), gaps.max(axis=1)
     if variance[-1] > target:
         # Not at the price of a worse worst gap: at the start, say, all gaps are large and alike.
         best = min(np.flatnonzero(worst <= worst[-1]), key=lambda line: variance[line])
+        risen = worst - np.minimum.accumulate(worst)
+        held = rise is not None and np.mean(risen > rise / 2) > OFTEN
+        failed, advice = (HELD, "With a larger worst_gap_rise λ would rise further.") if held else (MISSED, "")
         return (
-            f"The target variance {target:g} was not reached: it ended at {variance[-1]:.3g}. The best that was seen "
-            f"without a larger worst gap is {variance[best]:.3g}, at round {rounds[best]}."
+            f"The target variance {target:g} {failed}: it ended at {variance[-1]:.3g}. The best that was seen without "
+            f"a larger worst gap is {variance[best]:.3g}, at round {rounds[best]}. {advice}".rstrip()
         )
     lowest = worst.argmin()
-    if worst[-1] > worst[lowest] + LEVELLED:
+    if worst[-1] > worst[lowest] + (rise or LEVELLED):
         return (
             f"The target variance {target:g} was reached by levelling down: the worst gap is {worst[-1]:.3g}, and was "
             f"{worst[lowest]:.3g} at round {rounds[lowest]} with a variance of {variance[lowest]:.3g}."
