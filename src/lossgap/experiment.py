@@ -1,4 +1,4 @@
-"""Train one method, or several settings side by side."""
+"""Train one method, or several settings in one pass."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -113,9 +113,8 @@ def train_many(
 ) -> list[Result]:
     """Train every method from every seed's initialisation on one federation, those of one kind in one pass.
 
-    Settings that differ in numbers only, such as ten values of λ, share the rows: their parameters become columns of
-    one wider product, and ten of them take less time than ten runs. Results equal those of `train` up to rounding and
-    stand in the order of seeds, then methods.
+    Settings that differ in numbers only, such as ten values of λ, share their rows and one compiled program. Results
+    equal those of `train` up to rounding and stand in the order of seeds, then methods.
 
     Args:
         federation, model, algorithms, training, progress: as for `compare`.

@@ -106,7 +106,7 @@ def run_pass(
     checkpoint: Checkpoint | None = None,
     onlooker: Onlooker | None = None,
 ) -> list[Result]:
-    """Train runs of one kind, several of them side by side; a single one by the engine alone.
+    """Train runs of one kind, several of them in one program; a single one by the engine alone.
 
     An interruption leaves as `Stopped`, which knows the results so far.
     """

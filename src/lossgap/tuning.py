@@ -144,7 +144,7 @@ def frontier(
     initial_params: Params | None = None,
     progress: bool | None = None,
 ) -> Frontier:
-    """Train EAGLE with every λ side by side, in one pass over the rows, and recommend one.
+    """Train EAGLE with every λ in one pass, and recommend one.
 
     Args:
         federation, model, training: as for `lossgap.train`.

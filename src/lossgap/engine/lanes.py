@@ -1,6 +1,6 @@
 """Several runs on one federation in one pass: a λ path, or several initialisations.
 
-Runs of one method share the rows. Where rounds are small, their parameters stand side by side, and one step serves all.
+Runs of one method share their rows and one compiled program, in which each lane takes its rounds in turn.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from lossgap.algorithms.base import Algorithm, Glance, Params
-from lossgap.engine.clients import CompiledClients, OneStepClients
+from lossgap.engine.clients import CompiledClients
 from lossgap.engine.compiled import BUFFER, CompiledStepper, glance, program, segment
 from lossgap.engine.devices import everywhere
 from lossgap.engine.run import Carry
@@ -86,18 +86,18 @@ def glances(algorithms: Algorithm, clients: CompiledClients, carry: Carry, round
 
 
 def _each_lane(function: Callable[..., Any], algorithms: Algorithm, clients: CompiledClients, carry: Carry) -> Any:
-    """Side by side where lanes share their steps; else one after another, each on all devices.
+    """One lane after another, each on all devices: side by side, they would cost more than one by one.
 
-    Large products gain nothing from being wider, and lanes side by side would have to be copied apart for the rest.
+    Products gain nothing from being wider, and a small round runs as one piece only by itself.
     """
-    problem, lanes = clients.problem, (algorithms, clients.problem.keys, clients.problem.solo_losses, carry)
+    problem = clients.problem
 
-    def one(algorithm: Algorithm, keys: Array, solo_losses: Array, carry: Carry) -> Any:
+    def one(lane: tuple[Algorithm, Array, Array, Carry]) -> Any:
+        algorithm, keys, solo_losses, carry = lane
         own = replace(clients, problem=replace(problem, keys=keys, solo_losses=solo_losses))
         return function(algorithm, own, carry)
 
-    together = isinstance(clients, OneStepClients) and problem.small
-    return jax.vmap(one)(*lanes) if together else jax.lax.map(lambda lane: one(*lane), lanes)
+    return jax.lax.map(one, (algorithms, problem.keys, problem.solo_losses, carry))
 
 
 def _stacked(trees: Sequence[Any]) -> Any:

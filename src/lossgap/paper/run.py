@@ -64,7 +64,7 @@ class Outcome:
 def run(
     experiment: Experiment, store: Store, *, tell: Tell = lambda line: None, progress: bool | None = None
 ) -> Outcome:
-    """All methods on all seeds, those of one kind side by side; what the store holds is not trained again."""
+    """All methods on all seeds, those of one kind in one pass; what the store holds is not trained again."""
     started, solos, results = time.perf_counter(), [], []
     for seed in experiment.seeds:
         tell(f"{experiment.name}, seed {seed}: each client alone, then {len(experiment.methods)} methods")

@@ -1,6 +1,6 @@
 """What to do next: which missing runs are computed together, and by whom.
 
-Runs of one kind are computed side by side, and results of such a pass equal those of single runs up to rounding only.
+Runs of one kind are computed in one pass, and results of such a pass equal those of single runs up to rounding only.
 So that a run cut off and resumed ends bit for bit as if it had not been, each pass is written down as a plan before it
 begins, and whoever comes later finishes that plan rather than making another of what is missing.
 """

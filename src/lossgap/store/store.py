@@ -107,18 +107,18 @@ class Store:
     ) -> list[Result]:
         """Every method from every seed on one federation, in the order of seeds, then methods.
 
-        Methods that differ in numbers only, such as ten values of λ, are trained side by side in one pass, see
+        Methods that differ in numbers only, such as ten values of λ, are trained in one pass, see
         `lossgap.train_many`; their results equal those of single runs up to rounding.
 
         Args:
             federation, model, algorithms, training, initial_params, progress: as for `lossgap.train_many`.
             seeds: of the initialisation and of batches.
             solo, solo_epochs: as for `Store.train`.
-            lanes: the most runs that one pass trains side by side; 1 trains each by itself, bit for bit as
+            lanes: the most runs that one pass trains; 1 trains each by itself, bit for bit as
                 `lossgap.train` does; None is all of a kind.
             skip_diverged: leave runs that diverged out of the results. Otherwise `DivergedError` names them, once all
                 others are there.
-            onlooker: called with lines of the history as they come in; of runs side by side, one after the other.
+            onlooker: called with lines of the history as they come in; of runs in one pass, one after the other.
         """
         check_methods(algorithms, seeds)
         sweep = Sweep(
