@@ -14,6 +14,7 @@ from lossgap.paper.pieces import Parts, Piece, Sheet
 from lossgap.paper.run import Outcome
 from lossgap.paper.settings import Preset
 from lossgap.table import Table
+from lossgap.training import Training
 
 PAGE = "README.md"
 
@@ -62,7 +63,7 @@ def choices_table(outcomes: Sequence[Outcome]) -> Table:
 def circumstances(outcomes: Sequence[Outcome], preset: Preset) -> str:
     """Which preset, how long, on what, with which versions."""
     protocol = dict.fromkeys(
-        f"{training.rounds:,} rounds of {_batches(training.batch_size)}, seeds {', '.join(map(str, e.seeds))}"
+        f"{training.rounds:,} rounds of {_work(training)}, seeds {', '.join(map(str, e.seeds))}"
         for e in (outcome.experiment for outcome in outcomes)
         for training in [e.training]
     )
@@ -83,8 +84,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def _batches(size: int | None) -> str:
-    return "full batches" if size is None else f"batches of {size}"
+def _work(training: Training) -> str:
+    """What a client does in a round."""
+    batches = "full batches" if training.batch_size is None else f"batches of {training.batch_size}"
+    epochs = training.local_epochs
+    return batches if epochs is None else f"{epochs} local epoch{'' if epochs == 1 else 's'} in {batches}"
 
 
 def _verdict(claim: Claim) -> str:

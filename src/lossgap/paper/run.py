@@ -1,7 +1,7 @@
 """Run an experiment: every method on every seed."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,6 +59,12 @@ class Outcome:
             for c in result.clients
         ]
         return Table(columns, tuple(rows))
+
+
+def check_data(experiments: Iterable[Experiment]) -> None:
+    """Draw one seed's clients of each: a data set that is not here is missed before anything has been trained."""
+    for experiment in experiments:
+        experiment.make_federation(seed=experiment.seeds[0])
 
 
 def run(
