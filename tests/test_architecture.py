@@ -15,7 +15,7 @@ FLOORS = [
     ("mapped",),
     ("checks",),
     ("federation", "partition", "skew", "tabular", "describe"),
-    ("convolution",),
+    ("affine", "convolution"),
     ("datasets", "models", "training"),
     ("algorithms",),
     ("engine",),

@@ -1,11 +1,16 @@
 """The compiled engine equals its plain twin, whatever the clients' sizes and local work."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import Array
 
 import lossgap as lg
+from lossgap import affine
 from lossgap.engine import devices, run
 from lossgap.engine.rows import similar_sizes
 from lossgap.engine.sequential import SequentialStepper
@@ -83,6 +88,44 @@ def test_many_devices_carry_several_runs(ragged: lg.Federation, work: dict) -> N
     together = lg.train_many(ragged, lg.models.linear(), path, training, solo=SOLO)
     for algorithm, result in zip(path, together, strict=True):
         assert_same(result, lg.train(ragged, lg.models.linear(), algorithm, training, solo=SOLO), 1e-10)
+
+
+@pytest.mark.usefixtures("spread_out")
+def test_many_devices_take_full_steps_of_a_network(images: lg.Federation) -> None:
+    arguments = images, lg.models.cnn((2, 3), 4), lg.Eagle(gap_penalty=0.5), lg.Training(rounds=3, step_size=0.1)
+    runs = [lg.train(*arguments, solo=[0.0, 0.1, 0.2], **engine) for engine in ({}, {"engine": SequentialStepper.of})]
+    assert_same(*runs, 1e-4)
+
+
+@pytest.mark.parametrize("work", [{}, {"batch_size": 4}], ids=["full", "minibatches"])
+def test_clients_alone_are_the_same_on_many_devices(
+    ragged: lg.Federation, monkeypatch: pytest.MonkeyPatch, work: dict
+) -> None:
+    training = lg.Training(rounds=70, step_size=0.3, precision="float64", **work)
+    here = lg.train_solo(ragged, lg.models.linear(), training, stop="best")
+    monkeypatch.setattr(devices, "WORTH_IT", 0)
+    for one, other in zip(
+        here.clients, lg.train_solo(ragged, lg.models.linear(), training, stop="best").clients, strict=True
+    ):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12), one.params, other.params)
+        assert one.epochs == other.epochs
+
+
+def test_a_large_dense_layer_has_the_same_derivatives() -> None:
+    """Its gradient's product is computed in another order; slopes of slopes go through it as well."""
+    rng = np.random.default_rng(0)
+    x, weights = (jnp.asarray(rng.normal(size=shape)) for shape in ((300, 220), (220, 7)))
+    assert x.size >= affine.LARGE
+    layer, other = ({"kernel": scale * weights, "bias": jnp.arange(7.0)} for scale in (0.01, 0.03))
+
+    def figures(function: Callable[..., Array]) -> Any:
+        loss = lambda layer, x: jnp.square(jnp.tanh(function(layer, x))).sum()  # noqa: E731
+        slope = lambda layer: jax.grad(loss, argnums=(0, 1))(layer, x)  # noqa: E731
+        each = jax.vmap(slope)(jax.tree.map(lambda *a: jnp.stack(a), layer, other))
+        return function(layer, x), slope(layer), jax.jvp(slope, (layer,), (other,)), each
+
+    plain = figures(lambda layer, x: x @ layer["kernel"] + layer["bias"])
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4), figures(affine.affine), plain)
 
 
 def test_devices_get_clients_whole_and_about_as_many_rows_each() -> None:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from lossgap.affine import affine
 from lossgap.convolution import convolve_and_pool, pooled_side
 from lossgap.errors import SettingError, require
 
@@ -172,16 +173,12 @@ def _flat(x: Array) -> Array:
     return x.reshape(x.shape[0], -1)
 
 
-def _affine(params: dict[str, Array], x: Array) -> Array:
-    return x @ params["kernel"] + params["bias"]
-
-
 def _init_linear(key: Array, x: Array, outputs: int) -> Params:
     return _dense(key, _flat(x).shape[1], outputs)
 
 
 def _apply_linear(params: Params, x: Array) -> Array:
-    return _affine(params, _flat(x))
+    return affine(params, _flat(x))
 
 
 def _init_mlp(hidden: tuple[int, ...], key: Array, x: Array, outputs: int) -> Params:
@@ -194,8 +191,8 @@ def _apply_mlp(params: Params, x: Array) -> Array:
     *hidden, last = params
     x = _flat(x)
     for layer in hidden:
-        x = jax.nn.relu(_affine(layer, x))
-    return _affine(last, x)
+        x = jax.nn.relu(affine(layer, x))
+    return affine(last, x)
 
 
 def _init_cnn(channels: tuple[int, int], hidden: int, key: Array, x: Array, outputs: int) -> Params:
@@ -215,8 +212,8 @@ def _init_cnn(channels: tuple[int, int], hidden: int, key: Array, x: Array, outp
 def _apply_cnn(params: Params, x: Array) -> Array:
     x = convolve_and_pool(params["first"], _image(x))
     x = convolve_and_pool(params["second"], x)
-    x = jax.nn.relu(_affine(params["hidden"], _flat(x)))
-    return _affine(params["last"], x)
+    x = jax.nn.relu(affine(params["hidden"], _flat(x)))
+    return affine(params["last"], x)
 
 
 def _image(x: Array) -> Array:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 
 from lossgap.engine.columns import Columns
@@ -69,13 +70,16 @@ def client_losses(model: Model, params: Params, shards: Shards, clients: int, me
     rows = shards.x, shards.y, shards.share, shards.client
     if mesh is None:
         return on_device(params, *rows)
+    flat, unravel = ravel_pytree(params)
 
-    def summed(params: Params, *rows: Array) -> Array:
-        total: Array = jax.lax.psum(on_device(params, *rows), AXIS)  # type: ignore[no-untyped-call]
+    def summed(flat: Array, *rows: Array) -> Array:
+        # Each device works with a copy of its own, so that a gradient is summed over devices once, as a whole.
+        own = jax.lax.pcast(flat, AXIS, to="varying")
+        total: Array = jax.lax.psum(on_device(unravel(own), *rows), AXIS)  # type: ignore[no-untyped-call]
         return total
 
     specs = (EVERYWHERE, HERE, HERE, HERE, HERE)
-    losses: Array = jax.shard_map(summed, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE)(params, *rows)
+    losses: Array = jax.shard_map(summed, mesh=mesh, in_specs=specs, out_specs=EVERYWHERE)(flat, *rows)
     return losses
 
 
@@ -99,7 +103,7 @@ def problem_of(
     """
     dtype, rows = np.dtype(training.precision), federation.rows()
     mesh = mesh_for(int(rows.sum()) * params) if spread_out else None
-    devices, tile = 1 if mesh is None else mesh.size, model.rows_at_once or min(TILE, int(rows.max()))
+    devices, tile = 1 if mesh is None else mesh.size, tile_for(model, int(rows.max()))
     train, validation = ([columns.split(each) for each in federation.splits(name)] for name in GAP_SPLITS)
     hands = dealt(rows.tolist(), devices) if whole_clients else None
     everyone = everywhere(
@@ -107,18 +111,23 @@ def problem_of(
             "rows": jnp.asarray(rows, jnp.int32),
             "keys": client_keys(key, federation.names),
             "solo_losses": jnp.asarray(solo_losses, dtype),
-            "place": jnp.asarray(_places(hands, len(rows)), jnp.int32),
+            "place": jnp.asarray(places(hands, len(rows)), jnp.int32),
         },
         mesh,
     )
     return Problem(
-        train=spread(_even(train, dtype, devices) if hands is None else _whole(train, dtype, hands, tile), mesh),
+        train=spread(_even(train, dtype, devices) if hands is None else on_devices(train, dtype, hands, tile), mesh),
         validation=spread(_even(validation, dtype, devices), mesh),
         gap_split=training.gap_split,
         tile=tile,
         mesh=mesh,
         **everyone,
     )
+
+
+def tile_for(model: Model, most: int) -> int:
+    """How many rows of a client pass through a model together, if none has more than so many."""
+    return model.rows_at_once or min(TILE, most)
 
 
 def _even(splits: Sequence[Split], dtype: np.dtype, devices: int) -> Shards:
@@ -130,7 +139,7 @@ def _even(splits: Sequence[Split], dtype: np.dtype, devices: int) -> Shards:
     return _shards(splits, dtype, np.divmod(places, length), (devices, length), owner=none, first=none, count=none)
 
 
-def _whole(splits: Sequence[Split], dtype: np.dtype, hands: Sequence[Sequence[int]], tile: int) -> Shards:
+def on_devices(splits: Sequence[Split], dtype: np.dtype, hands: Sequence[Sequence[int]], tile: int) -> Shards:
     """Whole clients on every device, and behind the last one a tile to read over the end."""
     sizes = np.array([len(split) for split in splits])
     slots = max(map(len, hands))
@@ -167,7 +176,7 @@ def _shards(
     return Shards(*map(jnp.asarray, (x, y, share, client)), **{name: jnp.asarray(a) for name, a in slots.items()})
 
 
-def _places(hands: Sequence[Sequence[int]] | None, clients: int) -> np.ndarray:
+def places(hands: Sequence[Sequence[int]] | None, clients: int) -> np.ndarray:
     """Each client's slot, counted over all devices."""
     if hands is None:
         return np.arange(clients)

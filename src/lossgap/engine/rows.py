@@ -14,17 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lossgap.engine.columns import Columns
-from lossgap.federation import Federation, Split, SplitName
+from lossgap.federation import Split
 from lossgap.models import Model, Params
-from lossgap.training import Training, client_keys
 
 BLOCK_SPREAD = 1.2
 """The largest client of a block has at most this many times the rows of its smallest."""
-
-
-GAP_SPLITS: tuple[SplitName, SplitName] = ("train", "validation")
-"""The splits that training reads."""
 
 
 @jax.tree_util.register_dataclass
@@ -46,23 +40,6 @@ class Rows:
         clients, rows = self.share.shape
         x, y = (a.reshape(clients * rows, *a.shape[2:]) for a in (self.x, self.y))
         return Rows(x, y, self.share.reshape(-1), jnp.repeat(self.client, rows))
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class Problem:
-    """Everything a run reads and never writes."""
-
-    train: tuple[Rows, ...]
-    validation: Rows
-    rows: Array  # [client] training rows
-    keys: Array  # [client] what each draws its batches from
-    solo_losses: Array  # [client]
-    gap_split: SplitName = field(metadata={"static": True})
-
-    @property
-    def clients(self) -> int:
-        return self.rows.shape[0]
 
 
 def client_losses(model: Model, params: Params, rows: tuple[Rows, ...], clients: int) -> Array:
@@ -88,23 +65,6 @@ def flat_rows(splits: Sequence[Split], dtype: np.dtype) -> Rows:
 def blocked_rows(splits: Sequence[Split], dtype: np.dtype, groups: Sequence[Sequence[int]]) -> tuple[Rows, ...]:
     """Clients' rows, one block per group of clients."""
     return tuple(_block(splits, members, dtype) for members in groups)
-
-
-def problem_of(
-    federation: Federation, training: Training, columns: Columns, *, solo_losses: np.ndarray, key: Array, blocks: bool
-) -> Problem:
-    """The arrays of a run; `blocks` for clients that hold parameters of their own."""
-    dtype = np.dtype(training.precision)
-    train, validation = ([columns.split(each) for each in federation.splits(name)] for name in GAP_SPLITS)
-    groups = similar_sizes(federation.rows().tolist())
-    return Problem(
-        train=blocked_rows(train, dtype, groups) if blocks else (flat_rows(train, dtype),),
-        validation=flat_rows(validation, dtype),
-        rows=jnp.asarray(federation.rows(), jnp.int32),
-        keys=client_keys(key, federation.names),
-        solo_losses=jnp.asarray(solo_losses, dtype),
-        gap_split=training.gap_split,
-    )
 
 
 def similar_sizes(sizes: Sequence[int]) -> list[list[int]]:
