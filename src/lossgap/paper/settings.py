@@ -72,20 +72,22 @@ LINEAR: Mapping[Preset, Scale] = {
         mixture_step=0.01,
     ),
     "reduced": Scale(
-        rows=20_000,
+        rows=40_000,
         training=Training(rounds=1_000, step_size=1.0, record_every=100),
-        solo_training=Training(rounds=10_000, step_size=1.0),
+        solo_training=Training(rounds=1_000, step_size=5.0),
         mixture_step=0.01,
     ),
     "paper": Scale(
-        rows=20_000,
+        rows=40_000,
         training=Training(rounds=10_000, step_size=0.1, record_every=1_000),
-        solo_training=Training(rounds=10_000, step_size=1.0),
+        solo_training=Training(rounds=10_000, step_size=5.0),
         mixture_step=0.001,
     ),
 }
+"""Rows and the solo models' step are those that come nearest to the published table for even data, see
+docs/reproduction: an accuracy of 0.693 wants many rows, gaps of −2.57 … −2.08 want large steps of the solo models."""
 
-EPOCH = Training(local_epochs=1, batch_size=32, step_size=0.1)
+EPOCH = Training(local_epochs=1, batch_size=32, step_size=0.2)
 """A round of the network's reductions: every client passes once over its rows."""
 
 FULL_BATCH = Training(rounds=10_000, step_size=0.1, record_every=100)
@@ -95,14 +97,14 @@ CNN: Mapping[Preset, Scale] = {
         rows=2_000,
         training=replace(EPOCH, rounds=10),
         solo_training=replace(EPOCH, rounds=30),
-        mixture_step=0.1,
+        mixture_step=0.01,
         seeds=SEEDS[:1],
     ),
     "reduced": Scale(
         rows=6_000,
         training=replace(EPOCH, rounds=20),
         solo_training=replace(EPOCH, rounds=60),
-        mixture_step=0.1,
+        mixture_step=0.01,
     ),
     "paper": Scale(rows=20_000, training=FULL_BATCH, solo_training=FULL_BATCH, mixture_step=0.001),
 }
