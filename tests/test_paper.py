@@ -221,6 +221,8 @@ class TestOutcome:
         found = run(wild, Store(tmp_path))
         assert found.diverged == ("wild",)
         assert list(found.results) == list(tiny.methods)
+        assert "without a row: wild." in pages.missing_rows([found])
+        assert pages.missing_rows([replace(found, experiment=tiny)]) == ""
 
 
 class TestTables:
@@ -241,6 +243,19 @@ class TestTables:
         assert ("EAGLE λ=1", "worst gap") in bold
         assert ("EAGLE λ=1", "worst gap, paper") in bold
         assert ("FedAvg", "worst gap") not in bold
+
+    @pytest.mark.parametrize("name", published.TABLES)
+    def test_every_table_is_made_and_judged(self, name, outcome):
+        (piece,) = pieces.named(name)
+        parts = piece.made([outcome])
+        assert {row[0] for row in parts.sheets[0].table.rows} == set(published.TABLES[name].spreads)
+        assert len(parts.claims) == len(parts.published_claims) > 0
+
+    def test_without_a_baseline_there_is_nothing_to_compare(self, outcome):
+        (piece,) = pieces.named("cnn-0.1")
+        alone = replace(outcome, results={label: outcome.results[label] for label in ("AFL", "EAGLE λ=1")})
+        with pytest.raises(lg.SettingError, match=r"FedAvg, EAGLE λ=0.1 diverged.*smaller step"):
+            piece.made([alone])
 
     def test_numbers_are_for_programs(self):
         found = numbers(table(), published.TABLES["linear-0.1"])

@@ -28,6 +28,7 @@ def write(piece: Piece, parts: Parts, outcomes: Sequence[Outcome], preset: Prese
     sections = [
         f"# {piece.title}",
         circumstances(outcomes, preset),
+        missing_rows(outcomes),
         *(f"## {sheet.title}\n\n{sheet.table.markdown()}" for sheet in parts.sheets if sheet.on_page),
         *(f"![{parts.figures[name].title}]({name}.{kind})" for name, kind in drawn.items()),
         f"## Claims\n\n{claims_table(parts).markdown()}" if parts.claims else "",
@@ -42,7 +43,8 @@ def as_text(piece: Piece, parts: Parts, outcomes: Sequence[Outcome], preset: Pre
     """What the terminal shows."""
     sheets = [f"{sheet.title}\n{sheet.table}" for sheet in parts.sheets if sheet.on_page]
     claims = "\n".join(map(str, parts.claims))
-    return "\n\n".join(part for part in [piece.title, *sheets, claims, circumstances(outcomes, preset)] if part)
+    notes = [missing_rows(outcomes), circumstances(outcomes, preset)]
+    return "\n\n".join(part for part in [piece.title, *sheets, claims, *notes] if part)
 
 
 def claims_table(parts: Parts) -> Table:
@@ -73,6 +75,12 @@ def circumstances(outcomes: Sequence[Outcome], preset: Preset) -> str:
         f"runs that the store held already, with lossgap {lossgap.__version__}, JAX {version('jax')} and Python "
         f"{platform.python_version()}."
     )
+
+
+def missing_rows(outcomes: Sequence[Outcome]) -> str:
+    """Which methods have no row, and why."""
+    diverged = dict.fromkeys(label for outcome in outcomes for label in outcome.diverged)
+    return f"Diverged on some seed, and therefore without a row: {', '.join(diverged)}." if diverged else ""
 
 
 def machine() -> str:

@@ -57,6 +57,7 @@ def _table(name: str, experiment: Callable[[Preset], Experiment], title: str) ->
 
     def made(outcomes: Sequence[Outcome]) -> Parts:
         (outcome,), published = outcomes, TABLES[name]
+        _check_rows(outcome)
         summaries, seeds = outcome.summaries, outcome.experiment.seeds
         ours = spreads_of(summaries)
         return Parts(
@@ -81,6 +82,15 @@ def _table(name: str, experiment: Callable[[Preset], Experiment], title: str) ->
         )
 
     return Piece(name=name, title=title, experiments=lambda preset: (experiment(preset),), made=made)
+
+
+def _check_rows(outcome: Outcome) -> None:
+    compared = BASELINE in outcome.results and any(claims.penalty_of(label) is not None for label in outcome.results)
+    require(
+        compared,
+        f"{outcome.experiment.name}: {', '.join(outcome.diverged)} diverged, so that EAGLE cannot be compared.",
+        "Take a smaller step size.",
+    )
 
 
 def _two_clients(outcomes: Sequence[Outcome]) -> Parts:
