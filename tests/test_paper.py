@@ -216,6 +216,14 @@ class TestOutcome:
         monkeypatch.setattr("lossgap.store.sweep.run_pass", lambda *_, **__: pytest.fail("trained again"))
         assert run(tiny, store).summaries == first.summaries
 
+    def test_training_took_as_long_when_it_is_read_from_the_store(self, tiny, tmp_path):
+        first = run(tiny, Store(tmp_path))
+        assert 0 < first.seconds == run(tiny, Store(tmp_path)).seconds
+        alone = run(replace(tiny, methods={}), Store(tmp_path))
+        assert 0 < alone.seconds < first.seconds
+        longer = replace(tiny, training=replace(tiny.training, rounds=21))
+        assert Store(tmp_path).seconds(tiny.make_federation(seed=0), tiny.model, training=longer.training) == 0
+
     def test_a_method_that_diverges_has_no_row(self, tiny, tmp_path):
         wild = replace(tiny, methods={**tiny.methods, "wild": lg.Eagle(gap_penalty=1e6, normalize=None)})
         found = run(wild, Store(tmp_path))

@@ -71,9 +71,8 @@ def circumstances(outcomes: Sequence[Outcome], preset: Preset) -> str:
     )
     seconds = sum(outcome.seconds for outcome in outcomes)
     return (
-        f'Preset "{preset}": {"; ".join(protocol)}. Wall time {duration(seconds)} on {machine()}, without '
-        f"runs that the store held already, with lossgap {lossgap.__version__}, JAX {version('jax')} and Python "
-        f"{platform.python_version()}."
+        f'Preset "{preset}": {"; ".join(protocol)}. Wall time of training {duration(seconds)} on {machine()}, with '
+        f"lossgap {lossgap.__version__}, JAX {version('jax')} and Python {platform.python_version()}."
     )
 
 
