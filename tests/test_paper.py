@@ -369,10 +369,10 @@ class TestSettings:
         (piece,) = pieces.named(name)
         (whole,), (reduced,) = piece.experiments("paper"), piece.experiments("reduced")
         assert (whole.training.rounds, whole.training.batch_size) == (10_000, None)
-        assert (reduced.training.local_epochs, reduced.training.batch_size) == (1, 32)
-        said = {choice.what: choice.ours for experiment in (whole, reduced) for choice in experiment.choices}
+        assert (reduced.training.local_steps, reduced.training.batch_size) == (1, 32)
+        said = {choice.what: choice.ours for choice in reduced.choices}
         assert "3×3" in said["the CNN"]
-        assert "minibatches of 32" in said["local steps per round"]
+        assert "minibatch of 32" in said["local steps per round"]
 
     def test_the_box_plot_needs_no_runs_of_its_own(self):
         (figure,), (of_table,) = (pieces.named(name)[0].experiments("quick") for name in ("cnn-gaps", "cnn-0.5"))
