@@ -61,6 +61,21 @@ class TestPublishedNumbers:
             assert row["gap_variance"].mean <= (row["max_gap"].mean - row["min_gap"].mean) ** 2 / 2
             assert all(cell.deviation >= 0 for cell in row.values())
 
+    @pytest.mark.parametrize(
+        ("name", "label", "row"),
+        [
+            ("linear-0.1", "EAGLE λ=1", ("0.073 ± 0.123", "-0.381 ± 0.199", "0.687 ± 0.003", "0.020 ± 0.013")),
+            ("linear-2000", "FedAvg", ("-2.076 ± 0.126", "-2.570 ± 0.087", "0.693 ± 0.002", "0.017 ± 0.010")),
+            ("cnn-0.1", "FedAvg", ("0.294 ± 0.196", "-0.512 ± 0.131", "0.844 ± 0.005", "0.047 ± 0.020")),
+            ("cnn-0.5", "EAGLE λ=5", ("-0.424 ± 0.071", "-0.938 ± 0.223", "0.805 ± 0.011", "0.024 ± 0.022")),
+            ("cnn-1", "AFL", ("-0.726 ± 0.078", "-1.367 ± 0.082", "0.845 ± 0.003", "0.038 ± 0.012")),
+            ("cnn-2000", "q-FFL q=5", ("-1.193 ± 0.040", "-1.618 ± 0.054", "0.846 ± 0.003", "0.014 ± 0.002")),
+            ("dirty-mnist", "EAGLE λ=0.3", ("-0.099 ± 0.013", "-0.896 ± 0.038", "0.897 ± 0.002", "0.086 ± 0.003")),
+        ],
+    )
+    def test_rows_read_as_they_are_printed(self, name, label, row):
+        assert tuple(map(str, published.TABLES[name].spreads[label].values())) == row
+
     def test_bold_is_best_but_for_the_known_slip(self):
         slips = {
             (name, measure.name)
@@ -201,11 +216,21 @@ class TestOutcome:
         monkeypatch.setattr("lossgap.store.sweep.run_pass", lambda *_, **__: pytest.fail("trained again"))
         assert run(tiny, store).summaries == first.summaries
 
+    def test_training_took_as_long_when_it_is_read_from_the_store(self, tiny, tmp_path):
+        first = run(tiny, Store(tmp_path))
+        assert 0 < first.seconds == run(tiny, Store(tmp_path)).seconds
+        alone = run(replace(tiny, methods={}), Store(tmp_path))
+        assert 0 < alone.seconds < first.seconds
+        longer = replace(tiny, training=replace(tiny.training, rounds=21))
+        assert Store(tmp_path).seconds(tiny.make_federation(seed=0), tiny.model, training=longer.training) == 0
+
     def test_a_method_that_diverges_has_no_row(self, tiny, tmp_path):
         wild = replace(tiny, methods={**tiny.methods, "wild": lg.Eagle(gap_penalty=1e6, normalize=None)})
         found = run(wild, Store(tmp_path))
         assert found.diverged == ("wild",)
         assert list(found.results) == list(tiny.methods)
+        assert "without a row: wild." in pages.missing_rows([found])
+        assert pages.missing_rows([replace(found, experiment=tiny)]) == ""
 
 
 class TestTables:
@@ -226,6 +251,19 @@ class TestTables:
         assert ("EAGLE λ=1", "worst gap") in bold
         assert ("EAGLE λ=1", "worst gap, paper") in bold
         assert ("FedAvg", "worst gap") not in bold
+
+    @pytest.mark.parametrize("name", published.TABLES)
+    def test_every_table_is_made_and_judged(self, name, outcome):
+        (piece,) = pieces.named(name)
+        parts = piece.made([outcome])
+        assert {row[0] for row in parts.sheets[0].table.rows} == set(published.TABLES[name].spreads)
+        assert len(parts.claims) == len(parts.published_claims) > 0
+
+    def test_without_a_baseline_there_is_nothing_to_compare(self, outcome):
+        (piece,) = pieces.named("cnn-0.1")
+        alone = replace(outcome, results={label: outcome.results[label] for label in ("AFL", "EAGLE λ=1")})
+        with pytest.raises(lg.SettingError, match=r"FedAvg, EAGLE λ=0.1 diverged.*smaller step"):
+            piece.made([alone])
 
     def test_numbers_are_for_programs(self):
         found = numbers(table(), published.TABLES["linear-0.1"])
@@ -289,6 +327,22 @@ class TestPages:
         assert float(rows[0]["worst gap"]) == outcome.summaries["FedAvg"][0].max_gap
 
 
+class TestBoxPlot:
+    def test_it_is_drawn_and_judged_beside_the_published_table(self, outcome):
+        (piece,) = pieces.named("cnn-gaps")
+        found = piece.made([replace(outcome, experiment=replace(outcome.experiment, name="cnn-0.5"))])
+        assert "<svg" in found.figures["figure"].svg()
+        assert [claim.words for claim in found.claims] == [claim.words for claim in found.published_claims]
+        assert all(claim.holds for claim in found.published_claims)
+
+
+class TestCircumstances:
+    def test_a_round_of_local_epochs_is_said_to_be_one(self, outcome):
+        training = lg.Training(rounds=20, local_epochs=1, batch_size=32)
+        local = replace(outcome, experiment=replace(outcome.experiment, training=training))
+        assert "20 rounds of 1 local epoch in batches of 32, seeds 0, 1" in pages.circumstances([local], "reduced")
+
+
 class TestSettings:
     @pytest.mark.parametrize("preset", settings.PRESETS)
     def test_every_piece_says_what_it_runs(self, preset):
@@ -303,10 +357,26 @@ class TestSettings:
         assert experiment.training.batch_size is None
         assert experiment.seeds == (0, 42, 100, 200)
 
-    @pytest.mark.parametrize("alpha", pieces.ALPHAS)
-    def test_our_rows_are_the_published_ones(self, alpha):
-        experiment = settings.linear(alpha, "quick")
-        assert list(experiment.methods) == list(published.TABLES[experiment.name].spreads)
+    @pytest.mark.parametrize("name", published.TABLES)
+    def test_our_rows_are_the_published_ones(self, name):
+        (piece,) = pieces.named(name)
+        (experiment,) = piece.experiments("quick")
+        assert experiment.name == name
+        assert list(experiment.methods) == list(published.TABLES[name].spreads)
+
+    @pytest.mark.parametrize("name", ["cnn-0.1", "dirty-mnist"])
+    def test_the_network_is_reduced_to_minibatches(self, name):
+        (piece,) = pieces.named(name)
+        (whole,), (reduced,) = piece.experiments("paper"), piece.experiments("reduced")
+        assert (whole.training.rounds, whole.training.batch_size) == (10_000, None)
+        assert (reduced.training.local_steps, reduced.training.batch_size) == (1, 32)
+        said = {choice.what: choice.ours for choice in reduced.choices}
+        assert "3×3" in said["the CNN"]
+        assert "minibatch of 32" in said["local steps per round"]
+
+    def test_the_box_plot_needs_no_runs_of_its_own(self):
+        (figure,), (of_table,) = (pieces.named(name)[0].experiments("quick") for name in ("cnn-gaps", "cnn-0.5"))
+        assert (figure.methods, figure.training, figure.model) == (of_table.methods, of_table.training, of_table.model)
 
     def test_without_penalty_eagle_takes_fedavgs_steps(self):
         eagle = settings.methods((1.0,), mixture_step=0.1)["EAGLE λ=1"]
@@ -332,6 +402,19 @@ class TestCommand:
         assert found.exit_code == 1
         assert "there is no 'table-9'" in found.stderr
         assert "linear-0.1" in found.stderr
+
+    @pytest.mark.parametrize(
+        ("name", "advice"),
+        [("cnn", "lossgap data fetch emnist"), ("dirty-mnist", "lossgap data build ambiguous-mnist")],
+    )
+    def test_data_that_are_not_here_are_missed_before_anything_is_trained(self, name, advice, tmp_path, monkeypatch):
+        for variable in ("LOSSGAP_DATA", "XDG_CACHE_HOME"):
+            monkeypatch.setenv(variable, str(tmp_path / "nothing"))
+        found = self.invoke(name, "--out", tmp_path / "out", "--store", tmp_path / "store")
+        assert found.exit_code == 1
+        assert advice in found.stderr
+        assert "seed 0" not in found.stdout
+        assert not (tmp_path / "out").exists()
 
     def test_the_quick_synthetic_figures_end_to_end(self, tmp_path):
         out, store = tmp_path / "out", tmp_path / "store"

@@ -9,10 +9,10 @@ import click
 @click.argument("name", required=False)
 @click.option(
     "--preset",
-    type=click.Choice(["quick", "paper"]),
+    type=click.Choice(["quick", "reduced", "paper"]),
     default="quick",
     show_default=True,
-    help="The paper's protocol, or a reduction of it that ends in minutes.",
+    help="The paper's protocol, what two cores finish of it in an evening, or a reduction that ends in minutes.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("lossgap-reproduction"), show_default=True
@@ -29,7 +29,7 @@ def command(name: str | None, preset: str, out: Path, store: Path | None) -> Non
     """
     from lossgap.datasets.home import user_cache
     from lossgap.paper import pages, pieces
-    from lossgap.paper.run import run
+    from lossgap.paper.run import check_data, run
     from lossgap.paper.settings import PRESETS
     from lossgap.store import Store
 
@@ -38,8 +38,10 @@ def command(name: str | None, preset: str, out: Path, store: Path | None) -> Non
         return
     runs = Store(store or user_cache() / "reproduce")
     chosen = next(each for each in PRESETS if each == preset)
-    for piece in pieces.named(name):
-        outcomes = [run(experiment, runs, tell=click.echo) for experiment in piece.experiments(chosen)]
+    wanted = [(piece, piece.experiments(chosen)) for piece in pieces.named(name)]
+    check_data([experiment for _, experiments in wanted for experiment in experiments])
+    for piece, experiments in wanted:
+        outcomes = [run(experiment, runs, tell=click.echo) for experiment in experiments]
         parts = piece.made(outcomes)
         pages.write(piece, parts, outcomes, chosen, out / piece.name)
         click.echo(f"\n{pages.as_text(piece, parts, outcomes, chosen)}\n\nWritten to {out / piece.name}.\n")

@@ -14,6 +14,7 @@ from lossgap.paper.pieces import Parts, Piece, Sheet
 from lossgap.paper.run import Outcome
 from lossgap.paper.settings import Preset
 from lossgap.table import Table
+from lossgap.training import Training
 
 PAGE = "README.md"
 
@@ -27,6 +28,7 @@ def write(piece: Piece, parts: Parts, outcomes: Sequence[Outcome], preset: Prese
     sections = [
         f"# {piece.title}",
         circumstances(outcomes, preset),
+        missing_rows(outcomes),
         *(f"## {sheet.title}\n\n{sheet.table.markdown()}" for sheet in parts.sheets if sheet.on_page),
         *(f"![{parts.figures[name].title}]({name}.{kind})" for name, kind in drawn.items()),
         f"## Claims\n\n{claims_table(parts).markdown()}" if parts.claims else "",
@@ -41,7 +43,8 @@ def as_text(piece: Piece, parts: Parts, outcomes: Sequence[Outcome], preset: Pre
     """What the terminal shows."""
     sheets = [f"{sheet.title}\n{sheet.table}" for sheet in parts.sheets if sheet.on_page]
     claims = "\n".join(map(str, parts.claims))
-    return "\n\n".join(part for part in [piece.title, *sheets, claims, circumstances(outcomes, preset)] if part)
+    notes = [missing_rows(outcomes), circumstances(outcomes, preset)]
+    return "\n\n".join(part for part in [piece.title, *sheets, claims, *notes] if part)
 
 
 def claims_table(parts: Parts) -> Table:
@@ -62,15 +65,21 @@ def choices_table(outcomes: Sequence[Outcome]) -> Table:
 def circumstances(outcomes: Sequence[Outcome], preset: Preset) -> str:
     """Which preset, how long, on what, with which versions."""
     protocol = dict.fromkeys(
-        f"{training.rounds:,} rounds of {_batches(training.batch_size)}, seeds {', '.join(map(str, e.seeds))}"
+        f"{training.rounds:,} rounds of {_work(training)}, seeds {', '.join(map(str, e.seeds))}"
         for e in (outcome.experiment for outcome in outcomes)
         for training in [e.training]
     )
     seconds = sum(outcome.seconds for outcome in outcomes)
     return (
-        f'Preset "{preset}": {"; ".join(protocol)}. Wall time {duration(seconds)} on {machine()}, with lossgap '
-        f"{lossgap.__version__}, JAX {version('jax')} and Python {platform.python_version()}."
+        f'Preset "{preset}": {"; ".join(protocol)}. Wall time of training {duration(seconds)} on {machine()}, with '
+        f"lossgap {lossgap.__version__}, JAX {version('jax')} and Python {platform.python_version()}."
     )
+
+
+def missing_rows(outcomes: Sequence[Outcome]) -> str:
+    """Which methods have no row, and why."""
+    diverged = dict.fromkeys(label for outcome in outcomes for label in outcome.diverged)
+    return f"Diverged on some seed, and therefore without a row: {', '.join(diverged)}." if diverged else ""
 
 
 def machine() -> str:
@@ -83,8 +92,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def _batches(size: int | None) -> str:
-    return "full batches" if size is None else f"batches of {size}"
+def _work(training: Training) -> str:
+    """What a client does in a round."""
+    batches = "full batches" if training.batch_size is None else f"batches of {training.batch_size}"
+    epochs = training.local_epochs
+    return batches if epochs is None else f"{epochs} local epoch{'' if epochs == 1 else 's'} in {batches}"
 
 
 def _verdict(claim: Claim) -> str:

@@ -1,7 +1,6 @@
 """Run an experiment: every method on every seed."""
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +24,7 @@ class Outcome:
     experiment: Experiment
     solos: tuple[Solo, ...]  # one per seed
     results: Mapping[str, tuple[Result, ...]]  # by label: one per seed
-    seconds: float
+    seconds: float  # of training, also of what the store held already
 
     @property
     def diverged(self) -> tuple[str, ...]:
@@ -61,23 +60,31 @@ class Outcome:
         return Table(columns, tuple(rows))
 
 
+def check_data(experiments: Iterable[Experiment]) -> None:
+    """Draw one seed's clients of each: a data set that is not here is missed before anything has been trained."""
+    for experiment in experiments:
+        experiment.make_federation(seed=experiment.seeds[0])
+
+
 def run(
     experiment: Experiment, store: Store, *, tell: Tell = lambda line: None, progress: bool | None = None
 ) -> Outcome:
     """All methods on all seeds, those of one kind in one pass; what the store holds is not trained again."""
-    started, solos, results = time.perf_counter(), [], []
+    solos, results, seconds = [], [], 0.0
     for seed in experiment.seeds:
         tell(f"{experiment.name}, seed {seed}: each client alone, then {len(experiment.methods)} methods")
         federation = experiment.make_federation(seed=seed)
         solo = store.train_solo(federation, experiment.model, experiment.solo_training, seed=seed, progress=progress)
         solos.append(solo)
         results.append(_by_label(experiment, store, federation, solo, seed, progress))
+        training = experiment.training if experiment.methods else None
+        seconds += store.seconds(federation, experiment.model, training=training, alone=experiment.solo_training)
     whole = [label for label in experiment.methods if all(label in each for each in results)]
     return Outcome(
         experiment=experiment,
         solos=tuple(solos),
         results={label: tuple(each[label] for each in results) for label in whole},
-        seconds=time.perf_counter() - started,
+        seconds=seconds,
     )
 
 

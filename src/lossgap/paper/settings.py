@@ -1,8 +1,9 @@
 """Each experiment's settings, and what the paper leaves open.
 
-"paper" is the paper's protocol: 10,000 full-batch epochs, four seeds, ten clients. "quick" is a reduction that ends in
-minutes. Of the linear model it keeps step size × rounds: ten times the step and a tenth of the rounds follow nearly the
-same path.
+"paper" is the paper's protocol: 10,000 full-batch epochs, four seeds, ten clients. It has two reductions: "reduced" is
+what two cores finish in an evening, "quick" ends in minutes. The linear model keeps full batches, but takes ten times
+the step and a tenth of the rounds ("quick": a twentieth), which follow nearly the same path. The network takes a few
+hundred steps on minibatches.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +18,14 @@ from lossgap.models import Model
 from lossgap.paper.claims import EAGLE
 from lossgap.training import Training
 
-Preset = Literal["quick", "paper"]
-PRESETS: tuple[Preset, ...] = ("quick", "paper")
+Preset = Literal["quick", "reduced", "paper"]
+PRESETS: tuple[Preset, ...] = ("quick", "reduced", "paper")
 
 SEEDS = (0, 42, 100, 200)
 """Of initialisation and splits, as in the paper."""
 
 EMNIST_PENALTIES = (0.1, 1.0, 2.0, 3.0, 5.0)
+DIRTY_PENALTIES = (0.1, 0.3, 0.5, 0.7, 1.0, 3.0, 5.0)
 POWERS = (1.0, 3.0, 5.0)
 """λ and q of the tables' rows."""
 
@@ -59,6 +61,7 @@ class Scale:
     training: Training
     solo_training: Training
     mixture_step: float
+    seeds: tuple[int, ...] = SEEDS
 
 
 LINEAR: Mapping[Preset, Scale] = {
@@ -68,16 +71,70 @@ LINEAR: Mapping[Preset, Scale] = {
         solo_training=Training(rounds=2_000, step_size=1.0),
         mixture_step=0.01,
     ),
+    "reduced": Scale(
+        rows=40_000,
+        training=Training(rounds=1_000, step_size=1.0, record_every=100),
+        solo_training=Training(rounds=3_000, step_size=1.0),
+        mixture_step=0.01,
+    ),
     "paper": Scale(
-        rows=20_000,
+        rows=40_000,
         training=Training(rounds=10_000, step_size=0.1, record_every=1_000),
         solo_training=Training(rounds=10_000, step_size=1.0),
         mixture_step=0.001,
     ),
 }
+"""The published accuracy of 0.693 for even data wants many rows: 40,000 come within 0.006. The published gaps, −2.57 to
+−2.08, would want clients alone to take steps of 4 and more, at which their loss swings and the rule stops them in the
+middle of it. That is no best loss, so that a step of 1 is taken here, and gaps are smaller: see docs/reproduction."""
 
+MINIBATCH = Training(batch_size=32, step_size=0.2)
+"""A round of the network's reductions. It is a single step, as in the protocol: where a multiplier is negative, several
+steps lead far up a loss that has no upper bound, before the multiplier is worked out anew."""
+
+FULL_BATCH = Training(rounds=10_000, step_size=0.1, record_every=100)
+
+CNN: Mapping[Preset, Scale] = {
+    "quick": Scale(
+        rows=2_000,
+        training=replace(MINIBATCH, rounds=100, record_every=10),
+        solo_training=replace(MINIBATCH, rounds=30),
+        mixture_step=0.01,
+        seeds=SEEDS[:1],
+    ),
+    "reduced": Scale(
+        rows=6_000,
+        training=replace(MINIBATCH, rounds=300, record_every=10),
+        solo_training=replace(MINIBATCH, rounds=60),
+        mixture_step=0.01,
+    ),
+    "paper": Scale(rows=20_000, training=FULL_BATCH, solo_training=FULL_BATCH, mixture_step=0.001),
+}
+
+DIRTY: Mapping[Preset, Scale] = {
+    "quick": replace(CNN["quick"], rows=1_000),
+    "reduced": replace(CNN["reduced"], rows=8_000),
+    "paper": replace(CNN["paper"], rows=8_000),
+}
+
+AMBIGUOUS = Choice(
+    what="ambiguous images",
+    paper="those of DirtyMNIST",
+    ours="as published where they are here, otherwise built from MNIST by the published recipe; all copies of an image "
+    "belong to one split of one client",
+)
 SPLIT = Choice(what="split of each client's rows", paper="not stated", ours="60 % training, 20 % validation, 20 % test")
 ONE_STEP = Choice(what="local steps per round", paper="not stated", ours="one full-batch step: a round is an epoch")
+ONE_BATCH = Choice(
+    what="local steps per round",
+    paper="full-batch gradients; steps per round not stated",
+    ours="one step on a minibatch of 32 rows of each client, a reduction; losses and gaps are still those of all rows",
+)
+NETWORK = Choice(
+    what="the CNN",
+    paper="not stated",
+    ours="two 3×3 convolutions (32 and 64 channels), each with ReLU and 2×2 max pooling, then a hidden layer of 128",
+)
 NORM = Choice(
     what="step size of EAGLE",
     paper="tuned for each algorithm; multipliers have norm 1",
@@ -88,21 +145,25 @@ NORM = Choice(
 
 def linear(alpha: float, preset: Preset) -> Experiment:
     """The linear model on EMNIST, divided with Dirichlet(α)."""
-    scale = LINEAR[preset]
-    return Experiment(
-        name=f"linear-{alpha:g}",
-        make_federation=partial(datasets.emnist, clients=10, alpha=alpha, rows=scale.rows, parts=("test",)),
-        model=models.linear(),
-        methods=methods(EMNIST_PENALTIES, mixture_step=scale.mixture_step),
-        training=scale.training,
-        solo_training=scale.solo_training,
-        choices=(_rows(scale.rows), SPLIT, ONE_STEP, *_steps(scale), NORM, _mixture(scale.mixture_step)),
-    )
+    return _on_emnist(f"linear-{alpha:g}", alpha, models.linear(), LINEAR[preset])
+
+
+def cnn(alpha: float, preset: Preset) -> Experiment:
+    """The network on EMNIST, divided with Dirichlet(α)."""
+    return _on_emnist(f"cnn-{alpha:g}", alpha, models.cnn(), CNN[preset], NETWORK)
+
+
+def dirty_mnist(preset: Preset) -> Experiment:
+    """The network on DirtyMNIST: five clients, from no ambiguous image to nothing else."""
+    scale = DIRTY[preset]
+    rows = Choice(what="rows", paper="8,000 in all", ours=f"{scale.rows:,} in all, as many for each client")
+    federation = partial(datasets.dirty_mnist, clients=5, rows=scale.rows)
+    return _of_table("dirty-mnist", federation, models.cnn(), scale, DIRTY_PENALTIES, rows, AMBIGUOUS, NETWORK)
 
 
 def synthetic(preset: Preset) -> Experiment:
     """The linear model on the three synthetic clients."""
-    training = Training(rounds=10_000 if preset == "paper" else 1_000, step_size=0.5, gap_split="train")
+    training = Training(rounds=1_000 if preset == "quick" else 10_000, step_size=0.5, gap_split="train")
     scale = Scale(rows=100, training=training, solo_training=training, mixture_step=0.1)
     return Experiment(
         name="synthetic",
@@ -111,7 +172,7 @@ def synthetic(preset: Preset) -> Experiment:
         methods=_few(scale),
         training=training,
         solo_training=training,
-        seeds=SEEDS if preset == "paper" else SEEDS[:1],
+        seeds=SEEDS[:1] if preset == "quick" else SEEDS,
         choices=(
             Choice(
                 what="who is rotated by 45°",
@@ -157,6 +218,32 @@ def methods(penalties: tuple[float, ...], *, mixture_step: float) -> dict[str, A
 
 def several(seeds: Sequence[int]) -> str:
     return "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+
+
+def _on_emnist(name: str, alpha: float, model: Model, scale: Scale, *choices: Choice) -> Experiment:
+    federation = partial(datasets.emnist, clients=10, alpha=alpha, rows=scale.rows, parts=("test",))
+    return _of_table(name, federation, model, scale, EMNIST_PENALTIES, _rows(scale.rows), *choices)
+
+
+def _of_table(
+    name: str,
+    make_federation: Callable[..., Federation],
+    model: Model,
+    scale: Scale,
+    penalties: tuple[float, ...],
+    *choices: Choice,
+) -> Experiment:
+    work = ONE_STEP if scale.training.batch_size is None else ONE_BATCH
+    return Experiment(
+        name=name,
+        make_federation=make_federation,
+        model=model,
+        methods=methods(penalties, mixture_step=scale.mixture_step),
+        training=scale.training,
+        solo_training=scale.solo_training,
+        seeds=scale.seeds,
+        choices=(*choices, SPLIT, work, *_steps(scale), NORM, _mixture(scale.mixture_step)),
+    )
 
 
 def _few(scale: Scale) -> dict[str, Algorithm]:

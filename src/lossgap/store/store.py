@@ -1,7 +1,9 @@
 """A folder of runs: what is there is read, what is missing is trained, and nothing is trained twice."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from lossgap.algorithms import Algorithm
 from lossgap.comparison import Comparison
@@ -10,9 +12,10 @@ from lossgap.engine.run import Onlooker
 from lossgap.errors import DivergedError
 from lossgap.experiment import check_methods
 from lossgap.federation import Federation
+from lossgap.identity import fingerprint
 from lossgap.models import Model, Params
 from lossgap.result import Result
-from lossgap.solo import Solo, Stop
+from lossgap.solo import Solo, Stop, epochs_alone
 from lossgap.store.layout import opened
 from lossgap.store.solos import stored_solo
 from lossgap.store.sweep import Sweep
@@ -138,6 +141,26 @@ class Store:
             raise DivergedError("\n".join(map(str, diverged)))
         return [outcome for outcome in outcomes if isinstance(outcome, Result)]
 
+    def seconds(
+        self, federation: Federation, model: Model, *, training: Training | None = None, alone: Training | None = None
+    ) -> float:
+        """How long all took that is here for these rows and this model, whenever it was trained.
+
+        Interruptions do not count, and runs that were trained side by side count once.
+
+        Args:
+            federation, model: whose time is asked for.
+            training: the settings of the runs that count; None counts no run.
+            alone: the settings of the solo models that count; None counts none.
+        """
+        rows, wanted, spent = fingerprint(federation), {"run": training, "solo": alone}, {}
+        for entry in (*self._layout.results, *self._layout.solos):
+            settings = wanted[entry.identity["kind"]]
+            same = entry.identity["federation"] == rows and entry.identity["model"]["name"] == model.name
+            if same and settings is not None and _agree(entry.identity["training"], settings):
+                spent[entry.about.get("pass", {}).get("key", entry.key)] = float(entry.about["seconds"])
+        return sum(spent.values())
+
     def compare(
         self,
         make_federation: Callable[..., Federation],
@@ -173,3 +196,9 @@ class Store:
         found = [{result.algorithm: result for result in each} for each in by_seed]
         whole = [algorithm for algorithm in algorithms if all(algorithm in each for each in found)]
         return Comparison(tuple(seeds), {str(method): tuple(each[method] for each in found) for method in whole})
+
+
+def _agree(noted: Mapping[str, Any], training: Training) -> bool:
+    """Whether the settings that an entry notes are these. Solo models note their epochs in place of rounds."""
+    settings = asdict(training) | {"epochs": epochs_alone(training)}
+    return all(settings[name] == value for name, value in noted.items())
