@@ -225,7 +225,13 @@ def _outcome(target: float, rise: float | None, rounds: np.ndarray, gaps: np.nda
         best = min(np.flatnonzero(worst <= worst[-1]), key=lambda line: variance[line])
         risen = worst - np.minimum.accumulate(worst)
         held = rise is not None and np.mean(risen > rise / 2) > OFTEN
-        failed, advice = (HELD, "With a larger worst_gap_rise λ would rise further.") if held else (MISSED, "")
+        failed, advice = MISSED, ""
+        if held:
+            failed, lowest = HELD, worst.argmin()
+            advice = (
+                f"λ was held because the worst gap stood above the {worst[lowest]:.3g} of round {rounds[lowest]}. If "
+                "that is overfitting, train for fewer rounds; worst_gap_rise=None lets λ rise at any price."
+            )
         return (
             f"The target variance {target:g} {failed}: it ended at {variance[-1]:.3g}. The best that was seen without "
             f"a larger worst gap is {variance[best]:.3g}, at round {rounds[best]}. {advice}".rstrip()
