@@ -17,7 +17,7 @@ from lossgap.disk import read_tensors
 from sweeping import FEW, MANY, swept
 
 SHORT = lg.Training(rounds=20_000, step_size=0.2, record_every=50)
-LONG = lg.Training(rounds=40_000, step_size=0.2, record_every=50)
+LONG = lg.Training(rounds=600_000, step_size=0.2, record_every=1_000)
 PATIENCE = 1200
 BEGINNING_SECONDS = 600
 
