@@ -87,6 +87,8 @@ def test_a_run_that_diverges_stops_no_other(federation, store):
         store.sweep(federation, lg.models.linear(), methods, training)
     kept = store.sweep(federation, lg.models.linear(), methods, training, skip_diverged=True)
     assert [result.algorithm for result in kept] == [methods[0], methods[2]]
+    compared = store.compare(lambda seed: federation, lg.models.linear(), methods, training, skip_diverged=True)
+    assert list(compared.results) == [str(methods[0]), str(methods[2])]
     with pytest.raises(lg.DivergedError) as again:
         store.train(federation, lg.models.linear(), wild, training)
     assert str(again.value) == str(first.value)

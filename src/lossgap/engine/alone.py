@@ -210,8 +210,8 @@ def _onward(
         else:
             loss, gradient = own_loss(model, walk.params, train), None
         walk = looked(walk, loss)
-        goes_on = ~walk.flat & (walk.epoch < alone.last)
-        return number + 1, jax.lax.cond(goes_on, stepped, lambda walk, _: walk, walk, gradient)
+        steps_on = ~walk.flat & (walk.epoch < alone.last)
+        return number + 1, jax.lax.cond(steps_on, stepped, lambda walk, _: walk, walk, gradient)
 
     def goes_on(state: tuple[Array, Walk]) -> Array:
         number, walk = state

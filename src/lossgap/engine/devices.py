@@ -35,7 +35,7 @@ them."""
 
 SMALL_LOOP = 100_000
 """Bytes that a turn of a loop may touch for XLA to run it as one piece; else each of its operations is started anew. A
-hundred rows of a few features are below that, and then a round takes a third of the time."""
+hundred rows of a few features are below that, and then a round takes two thirds of the time."""
 
 
 def small_loops_as_one() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import jax
 import jax.numpy as jnp
@@ -44,8 +44,8 @@ class Learner(Protocol):
 
 
 @dataclass(frozen=True)
-class JaxLearner:
-    """One client of a federation, trained by the same local loop as the compiled engine runs."""
+class OwnClient:
+    """One client of a federation as a learner, however it comes by its rows."""
 
     client: Client
     model: Model
@@ -53,7 +53,7 @@ class JaxLearner:
     key: Array
 
     @classmethod
-    def of(cls, client: Client, model: Model, training: Training, *, seed: int = 0) -> "JaxLearner":
+    def of(cls, client: Client, model: Model, training: Training, *, seed: int = 0) -> Self:
         """A learner whose batches are those that `lossgap.train` draws from this seed."""
         return cls(client, model, training, jax.random.fold_in(jax.random.key(seed), BATCHES))
 
@@ -68,6 +68,11 @@ class JaxLearner:
     @property
     def steps(self) -> int:
         return self.training.local_work.steps(self.rows)
+
+
+@dataclass(frozen=True)
+class JaxLearner(OwnClient):
+    """One client of a federation, trained by the same local loop as the compiled engine runs."""
 
     @property
     def structure(self) -> Any:

@@ -17,7 +17,7 @@ from lossgap.algorithms.base import Algorithm, Glance, LocalRule, Measured, Para
 from lossgap.engine.answers import Losses, answer, measured, replies, stacked
 from lossgap.engine.learner import JaxLearner, Learner
 from lossgap.engine.run import Carry
-from lossgap.federation import Federation
+from lossgap.federation import Client, Federation
 from lossgap.models import Model
 from lossgap.training import Training, client_keys, drawn
 
@@ -89,9 +89,13 @@ class SequentialStepper:
         solo_losses: np.ndarray,
         key: Array,
     ) -> Self:
-        learners = [JaxLearner(client, model, training, key) for client in federation.clients]
+        learners = [cls.learner(client, model, training, key) for client in federation.clients]
         solo, keys = jnp.asarray(solo_losses, training.precision), client_keys(key, federation.names)
         return cls(algorithm, learners, training, params, solo, keys)
+
+    @classmethod
+    def learner(cls, client: Client, model: Model, training: Training, key: Array) -> Learner:
+        return JaxLearner(client, model, training, key)
 
     def start(self) -> Carry:
         return self.params, self.algorithm.init(self.params, len(self.learners))

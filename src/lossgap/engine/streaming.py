@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from lossgap.algorithms.base import Algorithm, LocalRule, Measured, Measurement, Params, Replies
-from lossgap.engine.learner import Learner
+from lossgap.algorithms.base import LocalRule, Measured, Measurement, Params, Replies
+from lossgap.engine.learner import Learner, OwnClient
 from lossgap.engine.local import OwnRows, steered
 from lossgap.engine.sequential import SequentialClients, SequentialStepper
 from lossgap.engine.updates import StackedUpdates
 from lossgap.errors import require
-from lossgap.federation import Client, Federation, Split, SplitName
-from lossgap.models import BATCHES, Model
+from lossgap.federation import Client, Split, SplitName
+from lossgap.models import Model
 from lossgap.training import Batch, LocalWork, Training, client_keys, drawn, local_update
 
 BLOCK_BYTES = 1 << 22
@@ -35,13 +35,8 @@ EVERYTHING: frozenset[Measurement] = frozenset({"loss_at_global", "gaps"})
 
 
 @dataclass(frozen=True)
-class StreamingLearner:
+class StreamingLearner(OwnClient):
     """One client of a federation whose rows may lie in a memory-mapped file."""
-
-    client: Client
-    model: Model
-    training: Training
-    key: Array
 
     def __post_init__(self) -> None:
         require(
@@ -49,23 +44,6 @@ class StreamingLearner:
             f"Client {self.name!r} is to read its rows batch by batch, but batch_size is None: the full batch.",
             "Set batch_size, such as Training(batch_size=256, local_epochs=1).",
         )
-
-    @classmethod
-    def of(cls, client: Client, model: Model, training: Training, *, seed: int = 0) -> Self:
-        """A learner whose batches are those that `lossgap.train` draws from this seed."""
-        return cls(client, model, training, jax.random.fold_in(jax.random.key(seed), BATCHES))
-
-    @property
-    def name(self) -> str:
-        return self.client.name
-
-    @property
-    def rows(self) -> int:
-        return len(self.client.train)
-
-    @property
-    def steps(self) -> int:
-        return self.training.local_work.steps(self.rows)
 
     def fit(self, params: Params, multiplier: Array, *, round: int, rule: LocalRule) -> Params:
         key = jax.random.fold_in(client_keys(self.key, [self.name])[0], round)
@@ -222,20 +200,8 @@ class StreamingStepper(SequentialStepper):
     book: Book = field(default_factory=Book)
 
     @classmethod
-    def of(
-        cls,
-        federation: Federation,
-        model: Model,
-        algorithm: Algorithm,
-        training: Training,
-        *,
-        params: Params,
-        solo_losses: np.ndarray,
-        key: Array,
-    ) -> Self:
-        learners = [StreamingLearner(client, model, training, key) for client in federation.clients]
-        solo, keys = jnp.asarray(solo_losses, training.precision), client_keys(key, federation.names)
-        return cls(algorithm, learners, training, params, solo, keys)
+    def learner(cls, client: Client, model: Model, training: Training, key: Array) -> StreamingLearner:
+        return StreamingLearner(client, model, training, key)
 
     def _clients(self, round: int) -> StreamingClients:
         participants = self.training.participants(len(self.learners))

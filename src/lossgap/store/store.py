@@ -146,7 +146,7 @@ class Store:
     ) -> float:
         """How long all took that is here for these rows and this model, whenever it was trained.
 
-        Interruptions do not count, and runs that were trained side by side count once.
+        Interruptions do not count, and runs that were trained in one pass count once.
 
         Args:
             federation, model: whose time is asked for.
